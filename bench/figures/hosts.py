@@ -1,7 +1,8 @@
 """A linked program on several hosts: until its first step, until it goes on after deaths, bytes on the wire.
 
 Hosts are machines made of namespaces on this one: they share its cores. first_commit: from just before the first launcher's exec. dies:
-from the SIGKILL to the next committed step as a host that lives records it, less the run's median step: of one worker of two on a host
+from the SIGKILL to the next committed step as a host that lives records it, less the run's median step (a share's computing is a sleep of
+20 ms, as on hosts that have cores of their own; what is left of the dead one's, up to 20 ms, is in it): of one worker of two on a host
 (worker), of a host's only worker (last_worker), of all that is a host's (host: its kernel closes its connections; leader: the host whose
 launcher leads), of a machine (power: nothing comes any more, and the silence limit of 1 s is taken off, too). last_worker_back: from the
 SIGKILL until that host's own records have a step that it was in again. bytes: what a host sends and receives in a step over
@@ -64,7 +65,7 @@ def back_after(run, machine, then):
 def one_death(bench, expected, steps, virtual_workers, kill, workers, number, is_lost, silence_s, options):
     """Milliseconds until the next commit beyond a step, and until the host is back."""
     with hosts.Bed(len(workers)) as bed:
-        run = Run(bench, bed, workers, "convnet", steps, virtual_workers, options, witness=2 if number == 1 else 1)
+        run = Run(bench, bed, workers, "convnet+slept=20", steps, virtual_workers, options, witness=2 if number == 1 else 1)
         run.until(20)
         moments = [run.until_next() for _ in range(12)]
         step = median([b - a for a, b in zip(moments, moments[1:])])
@@ -77,8 +78,8 @@ def one_death(bench, expected, steps, virtual_workers, kill, workers, number, is
 
 
 def deaths(bench):
-    steps, virtual_workers = 150, 6
-    expected, _ = alone(bench, "convnet", steps, virtual_workers)
+    steps, virtual_workers = 200, 6
+    expected, _ = alone(bench, "convnet+slept=0.001", steps, virtual_workers)  # of the same weights
     for name, (*how, goal) in DEATHS.items():
         samples = [one_death(bench, expected, steps, virtual_workers, *how) for _ in range(2 if bench.quick else 8)]
         bench.row(f"hosts/{name}_dies", "ms", [excess for excess, _ in samples], goal=goal)

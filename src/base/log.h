@@ -52,4 +52,15 @@ class LogSink {
   LogSink& operator=(const LogSink&) = delete;
 };
 
+// As long as it lives, what this thread logs is kept in `lines` instead, whole lines, for another
+// thread to say by log_lines(). At most one at a time in a thread.
+class LogKept {
+ public:
+  explicit LogKept(std::string& lines);
+  ~LogKept();
+  LogKept(const LogKept&) = delete;
+  LogKept& operator=(const LogKept&) = delete;
+};
+void log_lines(std::string_view lines);
+
 }  // namespace lockstep

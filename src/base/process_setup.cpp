@@ -1,10 +1,12 @@
 #include "base/process_setup.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -15,12 +17,27 @@
 #include <system_error>
 
 namespace lockstep {
+namespace {
+
+void give_threads_room() {
+  constexpr std::size_t kLeast = std::size_t{1} << 20;
+  pthread_attr_t threads;
+  if (::pthread_getattr_default_np(&threads) != 0) return;
+  std::size_t size = 0;
+  if (::pthread_attr_getstacksize(&threads, &size) == 0 && size < kLeast &&
+      ::pthread_attr_setstacksize(&threads, kLeast) == 0)
+    ::pthread_setattr_default_np(&threads);
+  ::pthread_attr_destroy(&threads);
+}
+
+}  // namespace
 
 void prepare_process() {
   // In this order each gets the lowest free number, its own. Without /dev/null nothing is better.
+  ::signal(SIGXFSZ, SIG_IGN);
+  give_threads_room();
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", O_RDWR) < 0) return;
-  ::signal(SIGXFSZ, SIG_IGN);
 }
 
 bool is_first_main() {

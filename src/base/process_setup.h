@@ -9,7 +9,8 @@ namespace lockstep {
 
 // Opens /dev/null as standard input, output and error where they are closed: the next file would
 // get the number, and lines for people would end up in it. And a write beyond `ulimit -f` becomes
-// an error to report instead of a reason to die. Once, from main's thread.
+// an error to report instead of a reason to die. And threads get a stack of 1 MiB at least, where
+// `ulimit -s` would give them less. Once, from main's thread.
 void prepare_process();
 
 // kUsage if it was removed: MKL would be the first to say it, in its own way.

@@ -108,10 +108,12 @@ void Carrier::down(HostIndex host, const Failure& failure) {
   way.outlet.close();
   way.inlet.close();
   landings_.drop(host);
-  tell_("link: " + failure.text);
+  tell_({"link: " + failure.text, failure.cause == links::Cause::kGone});
   settle();
 }
 
-void Carrier::cannot(HostIndex /*host*/, const Failure& failure) { tell_("link: " + failure.text); }
+void Carrier::cannot(HostIndex /*host*/, const Failure& failure) {
+  tell_({"link: " + failure.text});
+}
 
 }  // namespace lockstep::carrier

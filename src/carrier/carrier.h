@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "carrier/inlet.h"
+#include "carrier/messages.h"
 #include "carrier/outlet.h"
 #include "link/memory.h"
 #include "link/messages.h"
@@ -30,8 +31,7 @@ using link::HostIndex;
 
 class Carrier : private links::Events {
  public:
-  // A line for the log.
-  using Tell = std::function<void(const std::string& what)>;
+  using Tell = std::function<void(const Line& line)>;
   Carrier(const link::Plan& plan, link::Memory& memory, coord::Stay self, Tell tell)
       : plan_(plan), memory_(memory), self_(self), owners_(plan), tell_(std::move(tell)) {}
 
@@ -69,7 +69,7 @@ class Carrier : private links::Events {
   void room(HostIndex host) override;
   void down(HostIndex host, const links::Failure& failure) override;
   void cannot(HostIndex host, const links::Failure& failure) override;
-  void turned_away(const std::string& what) override { tell_("link: " + what); }
+  void turned_away(const std::string& what) override { tell_({"link: " + what}); }
 
   void close(HostIndex host);
   void send_have(HostIndex host);

@@ -44,7 +44,7 @@ void fields(auto& io, M& working) {
 }
 template <Is<Line> M>
 void fields(auto& io, M& line) {
-  io(line.text);
+  io(line.text), io(line.is_end);
 }
 
 void fields(WireWriter& io, const Obey& obey) {

@@ -36,6 +36,8 @@ struct Working {
 // The link: for the log.
 struct Line {
   std::string text;
+  // The other end has closed its stream: no news where it has left in order.
+  bool is_end = false;
 };
 using Message = std::variant<Obey, Closed, Working, Line>;
 

@@ -53,7 +53,7 @@ Status Service::look_for_board() {
   const auto board = plan_.board();
   if (!board) return {};
   carrier_ = std::make_unique<Carrier>(board->plan, board->memory, plan_.self.stay,
-                                       [this](const std::string& what) { say(Line{what}); });
+                                       [this](const Line& line) { say(line); });
   auto links = links::make_tcp_links(loop_, *timers_, std::move(listener_), plan_.self,
                                      plan_.limits, carrier_->events());
   if (!links.ok()) return links.error();

@@ -1,7 +1,6 @@
 #include "control/dial.h"
 
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -25,9 +24,6 @@ constexpr auto kAgain = 500ms;
 // For addresses of which nothing is heard, once another one of the name has refused: the machine
 // answers there, and its launcher may come any moment.
 constexpr std::chrono::milliseconds kAfterRefusal = 1'500ms;
-// Small segments both ways, which all networks let through (RFC 9293, section 3.7.1): one that
-// loses large packets is to be told of by launchers that understand each other.
-constexpr int kSegment = 536;
 
 // Families take turns, the first address's first; in each the order stays.
 std::deque<Address> interleaved(const std::vector<Address>& addresses) {
@@ -138,7 +134,8 @@ void Dial::try_again() {
 int Dial::connect(const Address& address) {
   UniqueFd socket(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return errno;
-  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_MAXSEG, &kSegment, sizeof kSegment);
+  // A network that loses large packets is to be told of by launchers that understand each other.
+  take_small_segments(socket.get());
   const int number = socket.get();
   if (const int error = begin_connect(number, address, plan_.from); error != 0) return error;
   const Status watched = loop_.add(

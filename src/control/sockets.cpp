@@ -1,6 +1,7 @@
 #include "control/sockets.h"
 
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/un.h>
 
 #include <algorithm>
@@ -107,6 +108,21 @@ int begin_connect(int socket, const Address& to, const std::optional<Address>& f
   if (from && ::bind(socket, from->data(), from->size()) != 0) return errno;
   const bool begun = ::connect(socket, to.data(), to.size()) == 0 || errno == EINPROGRESS;
   return begun ? 0 : errno;
+}
+
+void take_small_segments(int socket) {
+  ::setsockopt(socket, IPPROTO_TCP, TCP_MAXSEG, &kSmallSegment, sizeof kSmallSegment);
+}
+
+bool send_whole(int socket, std::string_view bytes) {
+  return ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+         static_cast<ssize_t>(bytes.size());
+}
+
+bool is_unacknowledged(int socket) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  return ::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 && info.tcpi_unacked > 0;
 }
 
 int error_of_connect(int socket) {

@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/unique_fd.h"
@@ -23,6 +24,18 @@ Result<UniqueFd> listen_at(const Address& address);
 // Begins to connect a socket of `to`'s family. `from`: its own address; none: the kernel chooses.
 // 0: it is writable once that is over. Else an errno.
 int begin_connect(int socket, const Address& to, const std::optional<Address>& from);
+// Before it is connected: small segments both ways, which all networks let through (RFC 9293,
+// section 3.7.1). What of that a kernel refuses stays as it was.
+void take_small_segments(int socket);
+inline constexpr int kSmallSegment = 536;  // bytes
+// Into a fresh connection, at once, what surely fits there; false: not all of it.
+bool send_whole(int socket, std::string_view bytes);
+// What has been sent has not been acknowledged by the other machine's kernel: its programs may be
+// stopped, and it acknowledges all the same.
+bool is_unacknowledged(int socket);
+// To be said where large packets are lost.
+inline constexpr const char* kMendTheMtu =
+    "; give all interfaces on the way one MTU (ip link set dev DEVICE mtu 1400)";
 // The errno of a connect(2) that is over, or 0. A port of this machine that nobody listens on may
 // be the very one that the kernel has chosen for us: that is ECONNREFUSED.
 int error_of_connect(int socket);

@@ -123,6 +123,11 @@ bool Board::has_room(Txn txn) const {
   return txn < no_room_from(Txn(std::max(recorded, from - 1)));
 }
 
+void Board::record_from(Txn next) const {
+  header().recorded_txn.store(next.value(), std::memory_order_release);
+  header().recorded_from.store(next.value() + 1, std::memory_order_release);
+}
+
 std::vector<WorkerUid> Board::dead() const {
   const Header& h = header();
   const auto count =

@@ -284,6 +284,8 @@ class Board {
   std::vector<WorkerUid> dead() const;
   // Whether a member may begin it: nothing that is still to be recorded is written over.
   bool has_room(Txn txn) const;
+  // From here on there is room for what follows `next` alone: the first that is to be recorded.
+  void record_from(Txn next) const;
   // The first transaction that has none while only those below `recorded` are in the files. Other
   // hosts' members have room on their own boards, and what they record comes here: up to
   // kGenerations - 1 transactions behind the one at whose start this host's wait.

@@ -55,8 +55,7 @@ class HostKeeper {
   void on(const event::Finished&);
 
   void obey(std::uint64_t number, const Order& order);
-  // Where another host leads: it is the run's business.
-  void pass_on(const report::Told& told) { say(told); }
+  void tell(const report::Told& told) { say(told); }
   // A round has taken a host out of the tables: it is appended to the board's list of deaths.
   void append(Stay out);
 

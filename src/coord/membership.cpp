@@ -57,9 +57,9 @@ constexpr int kHearers = std::is_same_v<What, event::Start>  ? 2
                          : std::is_same_v<What, event::Tick> ? 0
                                                              : 1;
 
-// Of what the run's keeper hears, where it is elsewhere.
+// What has come to this launcher, and is the run's business.
 template <class What>
-constexpr bool kIsPassedOn =
+constexpr bool kIsTold =
     std::is_same_v<What, event::Signal> || std::is_same_v<What, event::RecordsFailed>;
 
 }  // namespace
@@ -103,12 +103,12 @@ Actions Coordinator::handle(const Event& event, std::uint64_t now_ns) {
   State& s = *state_;
   const auto give = [&](const auto& what) {
     using What = std::decay_t<decltype(what)>;
-    static_assert(Hears<RunKeeper, What> + Hears<HostKeeper, What> == kHearers<What>);
+    static_assert(Hears<RunKeeper, What> + Hears<HostKeeper, What> + kIsTold<What> ==
+                  kHearers<What>);
     if constexpr (Hears<RunKeeper, What>)
       if (s.run) s.run->on(what);
     if constexpr (Hears<HostKeeper, What>) s.host.on(what);
-    if constexpr (kIsPassedOn<What>)
-      if (!s.run) s.host.pass_on({what});
+    if constexpr (kIsTold<What>) s.host.tell({what});
     if constexpr (std::is_same_v<What, event::Scale>) {
       if (s.lead) return s.lead->on(what, now_ns);
       if (!s.run)

@@ -21,10 +21,12 @@ Table next_table(const NextTable& from) {
            (!from.today.has(member.uid) &&
             std::ranges::find(from.ready, member) == from.ready.end());
   });
-  // Nobody of today's is in it, as all were asked to leave at once: they go on as they are.
+  // Nobody of today's is in it, as all were asked to leave at once: those that live go on.
   if (next.members.empty()) {
     next.members = from.today.members;
     next.hosts = from.today.hosts;
+    std::erase_if(next.members,
+                  [&](const Member& member) { return is_dead(from.dead, member.uid); });
   }
   next.drop_hosts_without_members();
   next.txn = Txn(from.today.txn.value() + 1);

@@ -61,6 +61,10 @@ class Syncer {
   std::unique_ptr<std::mutex> one_at_a_time_ = std::make_unique<std::mutex>();
 };
 
+// A step's ids come with its last update.
+std::uint32_t before_ids(const BoardPlan& plan) { return plan.updates - 1; }
+Txn first_step(Txn first, const BoardPlan& plan) { return Txn(first.value() + before_ids(plan)); }
+
 constexpr const char* kKeptOutside =
     "the loss, a hook or what the loop writes depends on what the program keeps outside of the "
     "train state (a counter, a pool, an environment, a generator of its own), which no checkpoint "
@@ -82,8 +86,7 @@ class BoardRecorder final : public Recorder {
         metrics_(std::move(metrics.file)),
         redone_(std::move(metrics.cut)),
         times_(std::move(times)) {
-    board_.header().recorded_txn.store(next.value(), std::memory_order_release);
-    board_.header().recorded_from.store(next.value() + 1, std::memory_order_release);
+    board_.record_from(next);
   }
 
   Status pump() override {
@@ -289,17 +292,25 @@ Result<std::unique_ptr<Recorder>> Recorder::open(Env& env, const std::string& ru
                                                  std::function<void(std::string_view)> console,
                                                  Here here) {
   const Txn first = std::min(rundir::records_from(env, run_dir), next);
-  const std::uint32_t before = board.plan().updates - 1;  // a step's ids come with its last update
-  LOCKSTEP_ASSIGN(auto ledger,
-                  rundir::open_records(env, run_dir + "/ledger.jsonl", Txn(first.value() + before),
-                                       next, board.plan().epoch_ends + before));
+  LOCKSTEP_ASSIGN(auto ledger, rundir::open_records(env, run_dir + "/ledger.jsonl",
+                                                    first_step(first, board.plan()), next));
   LOCKSTEP_ASSIGN(auto metrics, rundir::open_records(env, run_dir + "/metrics.jsonl", first, next,
-                                                     0, rundir::kMostRedoneBytes));
+                                                     rundir::kMostRedoneBytes));
   LOCKSTEP_TRY(env.sync_dir(run_dir));
   LOCKSTEP_ASSIGN(Syncer syncer, Syncer::of(env, run_dir));
   return std::unique_ptr<Recorder>(std::make_unique<BoardRecorder>(
       std::move(syncer), board, next, here, std::move(console), std::move(ledger.file),
       std::move(metrics), rundir::Times::open(env, run_dir, first, next)));
+}
+
+void Recorder::warn_of_missing(Env& env, const std::string& run_dir, const BoardPlan& plan,
+                               Txn next) {
+  const Txn first = std::min(rundir::records_from(env, run_dir), next);
+  for (const Status& looked :
+       {rundir::warn_of_missing(env, run_dir + "/ledger.jsonl", first_step(first, plan), next,
+                                plan.epoch_ends + before_ids(plan)),
+        rundir::warn_of_missing(env, run_dir + "/metrics.jsonl", first, next, 0)})
+    if (!looked.ok()) log_warning(looked.error().message);
 }
 
 }  // namespace lockstep::coord

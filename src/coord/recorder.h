@@ -53,6 +53,10 @@ class Recorder {
                                                 Txn next,
                                                 std::function<void(std::string_view)> console,
                                                 Here here = {});
+  // Of what the files should have below `next`, and have not. Reads them whole: for a second
+  // thread, beside everything else.
+  static void warn_of_missing(Env& env, const std::string& run_dir, const BoardPlan& plan,
+                              Txn next);
   virtual ~Recorder() = default;
 
   // Records every transaction that some slot in use has applied. Stores header().recorded_txn and

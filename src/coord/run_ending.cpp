@@ -71,7 +71,7 @@ void RunKeeper::hear(std::size_t host, const report::Failed& failed) {
   const WorkerView* found = hosts_[host].view.find(failed.uid);
   if (found == nullptr) return;
   const WorkerView worker = *found;
-  const std::string name = worker_name(failed.rank.value(), failed.uid.value());
+  const std::string name = at(host) + worker_name(failed.rank.value(), failed.uid.value());
   if (failed.refused && facts_.group == Group::kStarting)
     return news_.tell_refusal(name, worker, failed.error);
   if (failed.refused)
@@ -110,16 +110,19 @@ void RunKeeper::hear(std::size_t host, const report::Signalled&) {
   stop_by(signal, "stopped by " + signal_name(signal) + " to all workers");
 }
 
-void RunKeeper::on(const event::Signal& signal) {
-  const bool again = last_signal_ && last_signal_->first == signal.number &&
-                     turn_.now - last_signal_->second < config_.timing.same_signal;
-  last_signal_ = {signal.number, turn_.now};
-  if (again) return;
-  const std::string by = "stopped by " + signal_name(signal.number);
+// Whoever is the first to interrupt another launcher has not seen that the run stops already.
+void RunKeeper::hear(std::size_t host, const event::Signal& signal) {
+  const auto before = std::exchange(hosts_[host].last_signal, {{signal.number, turn_.now}});
+  if (before && before->first == signal.number &&
+      turn_.now - before->second < config_.timing.same_signal)
+    return;
+  const std::string by = "stopped by " + signal_name(signal.number) +
+                         (is_several() ? " to node " + std::to_string(host) : "");
   if (facts_.group == Group::kFinishing)
     return stop_by(signal.number, by + ", the run is finished");
   if (facts_.group != Group::kStopping) return stop_by(signal.number, by);
   if (signal.number != SIGINT && signal.number != SIGQUIT) return;
+  if (is_several() && !before) return;
   facts_.in_order = false;
   tell_all(order::Kill{"a second signal: at once"});
 }
@@ -149,8 +152,8 @@ void RunKeeper::finish_if_all_have() {
   news_.tell_held(applied_, true);
 }
 
-void RunKeeper::on(const event::RecordsFailed& failed) {
-  stop_now(exit_code(failed.error.kind), failed.error.message);
+void RunKeeper::hear(std::size_t host, const event::RecordsFailed& failed) {
+  stop_now(exit_code(failed.error.kind), at(host) + failed.error.message);
 }
 
 void RunKeeper::end_if_empty() {

@@ -18,6 +18,7 @@ struct RunHost : HostState {
   std::uint64_t ordered = 0;  // the number of the last order to it that some may not have obeyed
   std::uint64_t applied = 0;  // transactions, by workers of this stay: its board has these
   std::optional<std::uint64_t> orphaned_since;  // nobody of it could finish the transaction
+  std::optional<std::pair<int, std::uint64_t>> last_signal;  // to its launcher, and when
 
   // What it has told comes after all that it was to do.
   bool is_current() const { return view.obeyed >= ordered; }

@@ -105,10 +105,10 @@ Rank RunKeeper::rank_of(WorkerUid uid) const {
 void RunKeeper::lose_host(std::size_t host, const std::string& why) {
   HostFacts& facts = facts_.hosts[host];
   if (facts.standing == Standing::kOut) return;
-  const std::string cause = "its node is lost: " + why;
+  const std::string cause = "lost with node " + std::to_string(host) + " (" + why + ")";
   for (const WorkerView& worker : hosts_[host].view.workers) {
     if (!works() || (!worker.holds_state() && !worker.proposed) || worker.dismissed) continue;
-    incidents_.add({worker.uid, Rank(worker.seat), cause}, interrupted_by(worker), true, 0,
+    incidents_.add({worker.uid, rank_of(worker.uid), cause}, interrupted_by(worker), true, 0,
                    turn_.now);
   }
   // Of one that has led before, and is not met.

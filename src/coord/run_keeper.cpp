@@ -72,7 +72,8 @@ void RunKeeper::hear(std::size_t host, const HostView& view, const Report& repor
   facts.heard = view.reported;
   if (!is_numbered && view.now < hosts_[host].view.now) return;
   take(host, view);
-  if (hosts_[host].is_of_this_board())
+  // What is the run's business is so also while its group is on its way to begin again.
+  if (hosts_[host].is_of_this_board() || std::holds_alternative<report::Told>(report))
     std::visit([&](const auto& what) { hear(host, what); }, report);
 }
 
@@ -92,13 +93,18 @@ void RunKeeper::take(std::size_t host, const HostView& view) {
     for (std::uint64_t* stamp : {&seen.abort_seen_ns, &seen.regrouped_ns, &seen.resumed_ns,
                                  &seen.committed_ns, &seen.fault_fired_ns})
       if (*stamp != 0) *stamp += turn_.now - view.now;
-    known.was_member = known.was_member || holds_state(worker);
+    note_member(host, worker);
     known.applied = std::max(known.applied, seen.applied);
   }
   HostFacts& facts = facts_.hosts[host];
   facts.stay = view.stay;
   facts.goes_on = view.goes_on;
   facts.waits = view.waits;
+}
+
+// Also as it is lost: between two views it may have come in, and died.
+void RunKeeper::note_member(std::size_t host, const WorkerView& worker) {
+  hosts_[host].was_member = hosts_[host].was_member || holds_state(worker);
 }
 
 std::string RunKeeper::unlike(std::size_t host, const event::Described& described) const {
@@ -176,8 +182,8 @@ void RunKeeper::see_survivors() {
          "an incident has moved on");
 }
 
-void RunKeeper::hear(std::size_t, const report::Told& told) {
-  std::visit([this](const auto& what) { on(what); }, told.what);
+void RunKeeper::hear(std::size_t host, const report::Told& told) {
+  std::visit([&](const auto& what) { hear(host, what); }, told.what);
 }
 
 void RunKeeper::hear(std::size_t host, const report::LoopEnded& ended) {
@@ -199,7 +205,7 @@ void RunKeeper::hear(std::size_t, const report::LostAtStart& lost) {
 
 void RunKeeper::hear(std::size_t host, const report::NoMoreWorkers& lost) {
   if (facts_.is_ending()) return;
-  const std::string text = (is_several() ? "node " + std::to_string(host) + ": " : "") + lost.text;
+  const std::string text = at(host) + lost.text;
   if (facts_.group != Group::kRunning) return restart_or_stop(text, lost.from_outside);
   turn_.print(action::Severity::kError, text + "; no more workers are started");
   facts_.hosts[host].target = hosts_[host].view.active();

@@ -62,9 +62,6 @@ class RunKeeper {
   // run_keeper.cpp
   void on(const event::Start&) { began_at_ = turn_.now; }
   void on(const event::StarterGone&);
-  // run_ending.cpp
-  void on(const event::RecordsFailed&);
-  void on(const event::Signal&);
   // run_scaling.cpp
   void on(const event::Scale&);
 
@@ -110,16 +107,22 @@ class RunKeeper {
   void hear(std::size_t host, const report::EndedLate&);
   void hear(std::size_t host, const report::OutOfTime&);
   void hear(std::size_t host, const report::Told&);
+  void hear(std::size_t host, const event::RecordsFailed&);
+  void hear(std::size_t host, const event::Signal&);
 
   void take(std::size_t host, const HostView& view);
   void tell(std::size_t host, const Order& order);
   void tell(const std::vector<HostIndex>& hosts, const Order& order);
   void tell_all(const Order& order);  // but those out of the set
   bool is_several() const { return hosts_.size() > 1; }
+  std::string at(std::size_t host) const {  // before what has happened there
+    return is_several() ? "node " + std::to_string(host) + ": " : "";
+  }
   bool works() const;
   void see_survivors();
   // Whoever is in the first table does, too, before its host has heard of it.
   bool holds_state(const WorkerView& worker) const;
+  void note_member(std::size_t host, const WorkerView& worker);
   bool anybody_holds_state(std::size_t host) const;
 
   template <class Visit>
@@ -227,8 +230,7 @@ class RunKeeper {
   bool has_seen_ = false;    // of several hosts: views have come, and are looked at all at once
   std::string ended_early_;  // of a loop of its own: who has ended with 0 while others went on
 
-  std::uint64_t attach_;                                      // Timing's, or what is left of it
-  std::optional<std::pair<int, std::uint64_t>> last_signal_;  // to the launcher, and when
+  std::uint64_t attach_;  // Timing's, or what is left of it
 };
 
 }  // namespace lockstep::coord

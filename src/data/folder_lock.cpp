@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/flock.h"
+
 namespace lockstep::data {
 
 Result<UniqueFd> lock_folder(const std::string& path, const std::string& what) {
@@ -13,9 +15,7 @@ Result<UniqueFd> lock_folder(const std::string& path, const std::string& what) {
   if (!folder)
     return Error{ErrorKind::kDisk, "cannot write '" + path + "': " + std::strerror(errno)};
   if (::flock(folder.get(), LOCK_EX | LOCK_NB) == 0) return folder;
-  // A file system without such locks has none to wait for; NFS says EBADF of a folder.
-  for (const int none : {ENOLCK, EOPNOTSUPP, ENOSYS, EBADF})
-    if (errno == none) return folder;
+  if (has_no_locks(errno)) return folder;
   if (errno != EWOULDBLOCK)
     return Error{ErrorKind::kDisk, "cannot lock '" + path + "': " + std::strerror(errno)};
   return Error{ErrorKind::kUnavailable, "another " + what + " into '" + path +

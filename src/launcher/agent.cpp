@@ -106,7 +106,8 @@ LinkedRun::Around Agent::around_linked() {
           [this] { return spawner_.zygote_pid(); },
           [this](const Worker& worker) {
             return waits_for_reader(worker) || logs_->waits_for_disk(worker.local_rank.value());
-          }};
+          },
+          [this] { return hosts_ ? std::optional(hosts_->node()) : std::nullopt; }};
 }
 
 Status Agent::prepare() {

@@ -146,7 +146,7 @@ class Agent {
 
   Deadline next_look_ = Deadline::in({});  // at workers that were started by hand
   bool starter_gone_ = false;              // told
-  Background background_{loop_};           // last: its jobs use the others
+  Background background_{loop_};           // last: what follows a job uses the others
   LateReader late_reader_{console_, background_};
 };
 

@@ -125,9 +125,6 @@ void Agent::act(const action::Print& print) {
   if (level == LogLevel::kError) errors_told_ += print.text + "\n";
 }
 
-void Agent::act(const action::Stop& stop) {
-  if (linked_) linked_->pump();
-  exit_code_ = stop.exit_code;
-}
+void Agent::act(const action::Stop& stop) { exit_code_ = stop.exit_code; }
 
 }  // namespace lockstep::launcher

@@ -42,14 +42,22 @@ void Agent::shut_down() {
     return reads;
   };
   logs_->drain(make_room, enough);
-  if (linked_) linked_->end(*exit_code_);
+  const Deadline disk = Deadline::in(30s);
+  bool disk_answers = true;
+  if (linked_) {
+    const LinkedRun::Ended ended = linked_->end(*exit_code_, disk);
+    disk_answers = ended.disk_answers;
+    if (*exit_code_ == 0 && !ended.records.ok()) exit_code_ = exit_code(ended.records.error().kind);
+  }
   if (*exit_code_ != 0) report_failures();
-  if (!background_.finish(Deadline::in(30s)))
+  if (!background_.finish(disk)) {
+    disk_answers = false;
     log_warning("the disk does not take the last reports; they are not written");
+  }
   if (linked_ && !linked_->trains() && *exit_code_ != 0)
     logs_->remove_unused(linked_->refused_options());
   if (!linked_) logs_->remove_if_empty();  // the nodes have never met
-  if (linked_) linked_->leave_directory();
+  if (linked_) linked_->leave_directory(disk_answers);
   if (const auto missing = console_.finish(patience, enough); missing.any()) tell_missing(missing);
 }
 

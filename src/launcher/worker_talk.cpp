@@ -119,18 +119,28 @@ void LinkedRun::on_describe(Worker& worker, message::Describe description) {
   try_run_lock();
 }
 
+// Who has it may be another node of this run.
+Result<UniqueFd> LinkedRun::lock_directory(const std::string& path) const {
+  auto lock = rundir::lock_run_directory(path, Deadline::in(0s));
+  const bool is_held = !lock.ok() && lock.error().kind == ErrorKind::kUnavailable;
+  if (const auto node = around_.node(); node && is_held)
+    LOCKSTEP_TRY(rundir::check_claim(path, *node));
+  return lock;
+}
+
 void LinkedRun::try_run_lock() {
   const std::string path = descriptions_.first()->run_dir;
-  auto lock = rundir::lock_run_directory(path, Deadline::in(0s));
+  auto lock = lock_directory(path);
   if (!lock.ok() && lock.error().kind == ErrorKind::kUnavailable && !lock_deadline_->passed())
     return;
   lock_deadline_.reset();
   if (!lock.ok()) return settle_descriptions(lock.error());
-  auto opened =
-      RunDirectory::open(path, std::move(*lock), loop_,
-                         [this](const coord::Message& question, RunDirectory::Answer answer) {
-                           on_request(question, std::move(answer));
-                         });
+  auto opened = RunDirectory::open(
+      path, std::move(*lock), loop_,
+      [this](const coord::Message& question, RunDirectory::Answer answer) {
+        on_request(question, std::move(answer));
+      },
+      RunDirectory::kPatience, around_.node());
   if (!opened.ok()) return settle_descriptions(opened.error());
   run_dir_ = std::move(*opened);
   auto standstills = run_dir_->standstills();

@@ -67,6 +67,7 @@ enum class Cause {
   kTooLate,      // no answer, or none in time
   kTurnedAway,   // it closed before it had said who it is: it expects nobody, or somebody else
   kStranger,     // who answers is not who was expected
+  kLargeLost,    // it is the one that was expected, and large packets are lost on the way
   // The end of a stream:
   kGone,      // the other end's process has ended, or closed it
   kReset,     // broken off on the way, or by the other end's kernel

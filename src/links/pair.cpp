@@ -32,7 +32,8 @@ void Pair::dial_in(std::chrono::milliseconds time) {
 }
 
 void Pair::dial() {
-  dial_ = place_.dial(other_, [this](UniqueFd socket, const Failure& failure) {
+  const Packets packets = told_ == Cause::kLargeLost ? Packets::kSmall : Packets::kAny;
+  dial_ = place_.dial(other_, packets, [this](UniqueFd socket, const Failure& failure) {
     dial_.reset();
     if (socket) return begin(std::move(socket));
     pause_ = std::clamp(2 * pause_, kFirstPause, kLongestPause);
@@ -46,13 +47,13 @@ void Pair::adopt(UniqueFd socket) {
   if (const auto old = std::exchange(stream_, nullptr)) {
     old->close();
     place_.events.down(
-        host(), {Cause::kReplaced, "host " + std::to_string(host()) + " has connected anew"});
+        host(), {Cause::kReplaced, "node " + std::to_string(host()) + " has connected anew"});
   }
   if (!closed_) begin(std::move(socket));
 }
 
 void Pair::begin(UniqueFd socket) {
-  std::string name = "host " + std::to_string(host());
+  std::string name = "node " + std::to_string(host());
   if (const auto remote = control::Address::remote_of(socket.get()))
     name += " (" + remote->text() + ")";
   told_.reset();

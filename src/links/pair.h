@@ -15,6 +15,8 @@
 
 namespace lockstep::links {
 
+// Of a connection, both ways. Small ones get through where large ones are lost; they cost more.
+enum class Packets { kAny, kSmall };
 // `socket`: connected to whom it was to be; none: why not.
 using Dialled = std::function<void(UniqueFd socket, const Failure& failure)>;
 
@@ -28,7 +30,7 @@ class Pair : private Stream::Owner {
     Events& events;
     // Begins an attempt, which is given up where what is returned is let go of. `done` is called
     // once, from the loop, and may let go of it.
-    std::function<std::shared_ptr<void>(const Other& other, Dialled done)> dial;
+    std::function<std::shared_ptr<void>(const Other& other, Packets packets, Dialled done)> dial;
   };
   Pair(const Place& place, const Other& other);
   ~Pair() override { close(); }
@@ -65,7 +67,7 @@ class Pair : private Stream::Owner {
   std::shared_ptr<void> dial_;
   control::Timers::Timer again_;
   std::chrono::milliseconds pause_{0};  // before the next dial
-  std::optional<Cause> told_;           // that it cannot be made
+  std::optional<Cause> told_;           // why it could not be made last
   bool closed_ = false;
 };
 

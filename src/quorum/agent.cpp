@@ -77,7 +77,7 @@ bool Agent::speaks_to(const Member& to, std::uint64_t now) const {
       age(waited_, now) < settings_.silence;  // else nobody needs to be looked up
   if (any_waits && age(peers_.at(to).waited, now) < settings_.silence) return true;
   if (hears_leader(now)) return false;
-  return (ask_at_ != 0 && now >= ask_at_) || (settings_.fixed > 0 && to.host == 0);
+  return has_turn(now) || (settings_.fixed > 0 && to.host == 0);
 }
 
 // True: it waits for an answer, and has got none just now.

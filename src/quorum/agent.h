@@ -2,10 +2,10 @@
 // the run's, and what is in force. Pure: messages are values, time is a parameter.
 //
 // Whoever uses it says say() to those that it speaks_to() with each heartbeat (every min(250 ms,
-// L / 12)), and at once when term, role, vote, leader, facts or acknowledgement have changed, and
-// when it ends; to whom hear() says is to be answered, at once, too. It calls pass() before each,
-// and looks afterwards at what this host is to do: attempt(), facts() to carry out and acknowledge,
-// wanted_file(), ending().
+// L / 12)), and at once when term, role, vote, leader, facts or acknowledgement have changed, when
+// its turn to ask has come, and when it ends; to whom hear() says is to be answered, at once, too.
+// It calls pass() before each, and looks afterwards at what this host is to do: attempt(), facts()
+// to carry out and acknowledge, wanted_file(), ending().
 //
 // Times are nanoseconds of this agent's clock, from 1, which may stand still while it is paused.
 // Threads: one at a time. Errors: none; what is old, or not for it, is ignored.
@@ -23,8 +23,9 @@ namespace lockstep::quorum {
 
 struct Settings {
   std::uint64_t silence = 3'000'000'000;  // L: of votes, of exclusion, and of the fence
-  std::uint64_t stagger = 500'000'000;    // between the places of a set, for asking
-  std::uint64_t grace = 1'000'000'000;    // before a group of plain workers starts
+  // Between the places of a set, for asking: what a word and its answer take, many times.
+  std::uint64_t stagger = 150'000'000;
+  std::uint64_t grace = 1'000'000'000;  // before a group of plain workers starts
   std::uint64_t join_timeout = 600'000'000'000;
   bool plain = false;       // workers are plain programs'
   std::uint32_t fixed = 0;  // of them: a group is always of so many hosts, 0 to fixed - 1
@@ -34,7 +35,8 @@ struct Settings {
 struct Ending {
   enum Why { kTakenOut, kNoQuorum, kNotFormed, kFinal };
   Why why = kFinal;
-  int code = 0;  // of the process: 75, 75, 69, the verdict's
+  int code = 0;              // of the process: 75, 75, 69, the verdict's
+  std::uint64_t waited = 0;  // of kNoQuorum and kNotFormed: without a leader, once one was missed
 };
 
 class Agent {
@@ -61,6 +63,8 @@ class Agent {
   bool leads(std::uint64_t now) const;
   // Also itself.
   bool hears_leader(std::uint64_t now) const;
+  // It would ask now, if it would win.
+  bool has_turn(std::uint64_t now) const { return ask_at_ != 0 && now >= ask_at_; }
   std::optional<Member> leader() const;
   const std::optional<Member>& vote() const { return vote_; }
   bool is_out() const { return was_in_ && facts_->set && !is_in_; }
@@ -173,7 +177,7 @@ class Agent {
   // agent_ending.cpp
   bool all_know(std::uint64_t now) const;
   void end_if_due(std::uint64_t now);
-  void end(Ending::Why why, int code);
+  void end(Ending::Why why, int code, std::uint64_t waited = 0);
 
   std::uint64_t drawn_ = 0;
   std::uint64_t term_ = 0, highest_ = 0;  // of its own; of all messages

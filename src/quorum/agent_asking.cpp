@@ -49,9 +49,9 @@ void Agent::ask_if_due(std::uint64_t now) {
     return;
   }
   if (ask_at_ == 0) ask_at_ = now + (role_ == Role::kLeads ? 0 : my_stagger());
-  if (now < ask_at_ || !would_win(now)) return;
+  if (!has_turn(now) || !would_win(now)) return;
   ask(now);
-  ask_at_ = now + settings_.silence + my_stagger();
+  ask_at_ = now + settings_.silence / 4 + my_stagger();  // two that have asked at once are apart
 }
 
 bool Agent::would_win(std::uint64_t now) const {

@@ -18,8 +18,8 @@ bool Agent::all_know(std::uint64_t now) const {
          });
 }
 
-void Agent::end(Ending::Why why, int code) {
-  ending_ = Ending{why, code};
+void Agent::end(Ending::Why why, int code, std::uint64_t waited) {
+  ending_ = Ending{why, code, waited};
   if (facts_->final && facts_->final->in_force)
     ending_ = Ending{Ending::kFinal, facts_->final->code};
 }
@@ -37,7 +37,7 @@ void Agent::end_if_due(std::uint64_t now) {
     return;
   }
   if (!is_in_) {
-    if (now - began_ >= settings_.join_timeout) end(Ending::kNotFormed, kNotFormed);
+    if (now - began_ >= settings_.join_timeout) end(Ending::kNotFormed, kNotFormed, now - began_);
     return;
   }
   if (hears_leader(now)) {
@@ -52,7 +52,7 @@ void Agent::end_if_due(std::uint64_t now) {
           : std::max(3 * silence, 2 * silence + facts_->set.members.size() * settings_.stagger);
   if (now - alone_since_ < limit) return;
   end(settings_.plain ? Ending::kNotFormed : Ending::kNoQuorum,
-      settings_.plain ? kNotFormed : kResumable);
+      settings_.plain ? kNotFormed : kResumable, now - alone_since_);
 }
 
 // Whoever has a final in force has nothing left to decide.

@@ -3,8 +3,11 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
@@ -12,9 +15,11 @@
 #include <vector>
 
 #include "base/env.h"
+#include "base/flock.h"
 #include "base/log.h"
 #include "base/places.h"
 #include "base/processes.h"
+#include "base/text.h"
 #include "rundir/names.h"
 
 namespace lockstep::rundir {
@@ -61,6 +66,16 @@ Status check_ours(const std::string& path) {
   return {};
 }
 
+std::string claim_name(const NodeOfRun& self) {
+  std::array<char, 17> run{};
+  std::snprintf(run.data(), run.size(), "%016llx", static_cast<unsigned long long>(self.run));
+  return std::string(kReservedPrefix) + "run-" + run.data();
+}
+
+std::string text_of(const NodeOfRun& self) {
+  return "node " + std::to_string(self.node) + " (" + self.host + ")";
+}
+
 // What `lock` is of, whatever is at the path.
 Places directory_of(const std::string& path, int lock) {
   const auto held = posix_env().file_id(path_through(lock));
@@ -78,6 +93,11 @@ Result<UniqueFd> lock_run_directory(const std::string& path, Deadline deadline) 
     return Error{ErrorKind::kDisk,
                  "cannot open the run directory '" + path + "': " + std::strerror(errno)};
   while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (has_no_locks(errno)) {
+      log_warning("the file system of the run directory '" + path + "' has no locks (" +
+                  std::strerror(errno) + "): see to it that no other run is given it");
+      break;
+    }
     if (errno != EWOULDBLOCK && errno != EINTR)
       return Error{ErrorKind::kDisk,
                    "cannot lock the run directory '" + path + "': " + std::strerror(errno)};
@@ -91,6 +111,26 @@ Result<UniqueFd> lock_run_directory(const std::string& path, Deadline deadline) 
   return fd;
 }
 
+Status claim_run_directory(const std::string& path, const NodeOfRun& self) {
+  const std::string link = path + "/" + claim_name(self);
+  if (::symlink(text_of(self).c_str(), link.c_str()) == 0) return {};
+  if (errno == EEXIST) return check_claim(path, self);
+  return Error{ErrorKind::kDisk, "cannot make '" + link + "': " + std::strerror(errno)};
+}
+
+Status check_claim(const std::string& path, const NodeOfRun& self) {
+  const std::string link = path + "/" + claim_name(self);
+  std::error_code error;
+  if (!fs::is_symlink(link, error)) return {};
+  const std::string other = fs::read_symlink(link, error).string();
+  if (other == text_of(self)) return {};
+  return Error{ErrorKind::kUsage, "the run directory '" + path + "' of node " +
+                                      std::to_string(self.node) + " is also that of " +
+                                      for_terminal(error ? "another node" : other) +
+                                      ": give each node its own, as --output '" + path + "/node-" +
+                                      std::to_string(self.node) + "' on this one"};
+}
+
 std::string path_through(int lock) { return "/proc/self/fd/" + std::to_string(lock); }
 
 Status check_run_directory(const std::string& path, int lock) {
@@ -102,13 +142,15 @@ std::string place_of(const std::string& path, int lock) {
   return directory_of(path, lock).has_directory() ? path : path_through(lock);
 }
 
-void remove_leftovers(const std::string& path) {
+void remove_leftovers(const std::string& path, const NodeOfRun* keep) {
+  const std::string kept = keep == nullptr ? "" : claim_name(*keep);
   std::vector<fs::path> found;
   std::error_code error;
   for (fs::recursive_directory_iterator entry(path, error), end; !error && entry != end;
        entry.increment(error)) {
-    if (entry->path().filename().string().starts_with(kReservedPrefix)) {
-      found.push_back(entry->path());
+    const std::string name = entry->path().filename().string();
+    if (name.starts_with(kReservedPrefix)) {
+      if (name != kept) found.push_back(entry->path());
       entry.disable_recursion_pending();
     } else if (entry.depth() >= 1) {
       entry.disable_recursion_pending();

@@ -26,17 +26,18 @@ std::optional<Place> place_of(std::string_view line) {
 // Walks over a file's lines; keeps only each line's first bytes, so that a ledger of any size fits.
 class LineScan {
  public:
-  LineScan(std::uint64_t first, std::uint64_t next, std::uint32_t holes)
-      : first_(first), next_(next), holes_(holes) {}
+  LineScan(std::uint64_t first, std::uint64_t next, std::uint32_t holes, std::uint64_t from = 0)
+      : first_(first), next_(next), at_(from), keep_(from), holes_(holes) {}
 
   // True: the place of the cut is found.
   Result<bool> feed(std::string_view piece, const std::string& path) {
-    for (const char c : piece) {
-      ++at_;
-      if (c != '\n') {
-        if (start_.size() < kHead) start_ += c;
-        continue;
-      }
+    while (!piece.empty()) {
+      const std::size_t end = piece.find('\n');
+      if (start_.size() < kHead) start_ += piece.substr(0, std::min(end, kHead - start_.size()));
+      const std::size_t taken = end == piece.npos ? piece.size() : end + 1;
+      at_ += taken;
+      piece.remove_prefix(taken);
+      if (end == piece.npos) return false;
       const auto place = place_of(start_);
       if (!place)
         return Error{ErrorKind::kBadData, "'" + path + "', byte " + std::to_string(keep_) +
@@ -51,7 +52,8 @@ class LineScan {
     }
     return false;
   }
-  std::uint64_t keep() const { return keep_; }  // bytes of whole lines below `next`
+  // The byte behind the last whole line below `next`.
+  std::uint64_t keep() const { return keep_; }
 
   // Of what should be there below `next`: the first part that is not, in words; empty: nothing.
   std::string missing() const {
@@ -134,29 +136,38 @@ Result<std::uint64_t> place_of_record(Env& env, const std::string& path, Txn txn
     LOCKSTEP_ASSIGN(const bool before, is_before(*file, line, txn));
     (before ? low : high) = before ? line : middle;
   }
-  LineScan lines(0, txn.value(), 0);
+  LineScan lines(0, txn.value(), 0, low);
   LOCKSTEP_TRY(scan(*file, path, lines, low));
-  return low + lines.keep();
+  return lines.keep();
 }
 
 Result<RecordFile> open_records(Env& env, const std::string& path, Txn first, Txn next,
-                                std::uint32_t holes, std::uint64_t most_cut) {
-  LineScan lines(first.value(), next.value(), holes);
+                                std::uint64_t most_cut) {
   RecordFile opened;
   if (env.exists(path)) {
+    std::uint64_t keep = 0;
     if (next > first) {
-      LOCKSTEP_ASSIGN(const auto file, env.open_read(path));
-      LOCKSTEP_TRY(scan(*file, path, lines));
+      LOCKSTEP_ASSIGN(keep, place_of_record(env, path, next));
     }
-    if (most_cut > 0) opened.cut = whole_lines(env, path, lines.keep(), most_cut);
-    LOCKSTEP_TRY(env.truncate(path, lines.keep()));
+    if (most_cut > 0) opened.cut = whole_lines(env, path, keep, most_cut);
+    LOCKSTEP_TRY(env.truncate(path, keep));
+  }
+  LOCKSTEP_ASSIGN(opened.file, env.open_append(path));
+  LOCKSTEP_TRY(opened.file->sync());
+  return opened;
+}
+
+Status warn_of_missing(Env& env, const std::string& path, Txn first, Txn next,
+                       std::uint32_t holes) {
+  LineScan lines(first.value(), next.value(), holes);
+  if (next > first && env.exists(path)) {
+    LOCKSTEP_ASSIGN(const auto file, env.open_read(path));
+    LOCKSTEP_TRY(scan(*file, path, lines));
   }
   if (const std::string missing = lines.missing(); !missing.empty())
     log_warning("'" + path + "' has no records " + missing + ". The run goes on at transaction " +
                 std::to_string(next.value()) + "; its weights do not depend on them");
-  LOCKSTEP_ASSIGN(opened.file, env.open_append(path));
-  LOCKSTEP_TRY(opened.file->sync());
-  return opened;
+  return {};
 }
 
 }  // namespace lockstep::rundir

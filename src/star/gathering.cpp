@@ -86,7 +86,7 @@ void Gathering::come(const std::shared_ptr<Connection>& connection, std::string_
     return refuse(link, other->option, other->text, other->reason);
   Connection::Events events;
   events.frame = [this, link](std::string_view frame) { hear(link, frame); };
-  events.ended = [this, link](const control::Failure&) { lose(link); };
+  events.ended = [this, link](const control::Failure& failure) { lose(link, failure); };
   connection->hear(std::move(events));
   if (const auto welcome = encode(message::Welcome{plan_.self.host, address}); welcome.ok())
     connection->send(*welcome);
@@ -148,8 +148,8 @@ void Gathering::claim(Link link, const message::Claim& claim) {
   if (formed_)
     return refuse(link, "--nnodes",
                   who + " has come to a run that has all of its " + std::to_string(plan_.hosts) +
-                      " nodes; a launcher that comes later cannot take part: end the run and "
-                      "start all of them again",
+                      " nodes; a launcher that comes later, also in the place of one that was "
+                      "lost, cannot take part: the run goes on without it",
                   message::Reason::kOtherRun);
   refuse(link, "--node-rank",
          who + " claims node rank " + std::to_string(claim.rank.value_or(-1)) +
@@ -181,7 +181,7 @@ void Gathering::sit(int host, Link link, const message::Claim& claim) {
   }
 }
 
-void Gathering::lose(Link link) {
+void Gathering::lose(Link link, const control::Failure& failure) {
   const auto found = peers_.extract(link);
   if (found.empty()) return;
   const int host = found.mapped().host;
@@ -191,7 +191,7 @@ void Gathering::lose(Link link) {
   if (seat->link != link) return;
   seat->link.reset();
   if (!formed_) seat.reset();  // it may be another's, until all are there
-  if (formed_) events_.closed(host);
+  if (formed_ && failure.outcome != control::Outcome::kUnreachable) events_.closed(host);
 }
 
 std::string Gathering::cookie(int one, int other) const {
@@ -209,6 +209,7 @@ message::Formed Gathering::formed_for(int self) const {
   message::Formed formed;
   formed.self = self;
   formed.run = run();
+  formed.limit_ns = plan_.self.limit_ns;
   for (std::size_t h = 0; h < seats_.size(); ++h) {
     const Seat& seat = *seats_[h];
     formed.hosts.push_back({seat.address, seat.claim.link_port, seat.claim.agent_port,

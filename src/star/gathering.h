@@ -42,7 +42,8 @@ class Gathering {
   };
   struct Events {
     std::function<void()> formed;  // all have come
-    // A host has a connection, a new one too; what it says on it; it has none.
+    // A host has a connection, a new one too; what it says on it; it has none: the other side has
+    // closed it. What this machine's kernel gives up is silence, and is not told.
     std::function<void(int host)> open;
     std::function<void(int host, const std::string& frame)> talk;
     std::function<void(int host)> closed;
@@ -87,7 +88,8 @@ class Gathering {
   void claim(Link link, const message::Claim& claim);
   int seat_for(const message::Claim& claim) const;
   void sit(int host, Link link, const message::Claim& claim);
-  void lose(Link link);
+  // `failure`: how the connection ended; none: it is ended here.
+  void lose(Link link, const control::Failure& failure = {control::Outcome::kClosed, ""});
   void settle(const message::Formed& formed);
   std::uint64_t run() const;
   void refuse(Link link, const std::string& option, const std::string& why, message::Reason reason);

@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "base/log.h"
+#include "star/dial_plan.h"
 
 namespace lockstep::star {
 namespace {
@@ -46,16 +47,8 @@ void Lookout::rest() {
 
 void Lookout::dial(int place) {
   const At& where = plan_.places[static_cast<std::size_t>(place)];
-  control::Dial::Plan plan;
-  plan.host = where.host;
-  plan.port = where.port;
-  plan.on_this_machine = plan_.on_this_machine;
-  plan.self = plan_.party;
-  plan.tls = plan_.tls;
-  plan.run_id = plan_.self.run_id;
-  plan.from = plan_.from;
+  control::Dial::Plan plan = dial_plan(plan_, where.host, where.port);
   plan.patience = kPatience;
-  plan.find = plan_.find;
   at(place).dial = control::Dial::start(
       loop_, timers_, std::move(plan), [this, place](auto connection, const Failure& failure) {
         at(place).dial.reset();

@@ -120,7 +120,7 @@ void fields(auto& io, M& m) {
 }
 template <Is<msg::Formed> M>
 void fields(auto& io, M& m) {
-  io(m.self), io(m.run);
+  io(m.self), io(m.run), io(m.limit_ns);
   io.list(m.hosts, [](auto& of, auto& host) { fields(of, host); });
 }
 static_assert(msg::kMostTalkBytes ==

@@ -126,9 +126,10 @@ struct Formed {
     std::string cookie;  // of its pair with the agent that this is for: links::Cookie's bytes
     friend bool operator==(const Host&, const Host&) = default;
   };
-  std::int32_t self = 0;    // the agent's index
-  std::uint64_t run = 0;    // drawn at random
-  std::vector<Host> hosts;  // by index
+  std::int32_t self = 0;       // the agent's index
+  std::uint64_t run = 0;       // drawn at random
+  std::uint64_t limit_ns = 0;  // L
+  std::vector<Host> hosts;     // by index
   friend bool operator==(const Formed&, const Formed&) = default;
 };
 // Both ways, behind Formed: a frame of link/agent_talk.h.

@@ -10,6 +10,8 @@ constexpr int kMostSignal = 64, kMostCode = 255, kMostPort = 65'535;
 constexpr std::uint64_t kMostNumber = std::numeric_limits<std::int32_t>::max();
 // 31 years; sums with a clock fit.
 constexpr std::uint64_t kMostTime = 1'000'000'000'000'000'000;
+// Of L; the option's least one is 1 s.
+constexpr std::uint64_t kLeastLimit = 100'000'000;
 // A stamp is a bit beyond the clock where several words are written at once.
 constexpr std::uint64_t kBeyond = 1'000'000'000;
 
@@ -63,6 +65,8 @@ std::string implausible(const message::Formed& formed, std::size_t hosts) {
   if (formed.self < 0 || static_cast<std::size_t>(formed.self) >= formed.hosts.size())
     doubts.doubt("this node", "node " + std::to_string(formed.self));
   if (formed.run == 0) doubts.doubt("the run's id", "0");
+  if (formed.limit_ns < kLeastLimit) doubts.doubt("L", std::to_string(formed.limit_ns));
+  doubts.range("L", formed.limit_ns, kMostTime);
   for (const message::Formed::Host& host : formed.hosts) {
     doubts.range("a number of a port", host.agent_port, kMostAgentPort);
     if (host.workers == 0) doubts.doubt("the number of workers", "0");

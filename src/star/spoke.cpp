@@ -9,6 +9,7 @@
 #include "lockstep/status.h"
 #include "star/agreement.h"
 #include "star/beat.h"
+#include "star/dial_plan.h"
 #include "star/plausible.h"
 
 namespace lockstep::star {
@@ -81,16 +82,7 @@ void Spoke::dial_by_name() {
 
 std::unique_ptr<control::Dial> Spoke::start_dial(const std::string& host,
                                                  control::Dial::Done done) {
-  control::Dial::Plan plan;
-  plan.host = host;
-  plan.port = plan_.port;
-  plan.on_this_machine = plan_.on_this_machine;
-  plan.self = plan_.party;
-  plan.tls = plan_.tls;
-  plan.run_id = plan_.self.run_id;
-  plan.from = plan_.from;
-  plan.find = plan_.find;
-  return control::Dial::start(loop_, timers_, std::move(plan), std::move(done));
+  return control::Dial::start(loop_, timers_, dial_plan(plan_, host, plan_.port), std::move(done));
 }
 
 void Spoke::drop_dials() {

@@ -107,7 +107,10 @@ class Spoke {
   void on(const message::Refused& refused);
   void on(const nodes::LeaderWord& word);
   void on(const message::Failed& failed) { events_.failed(failed); }
-  void on(const message::Formed& formed) { on_hosts(formed); }
+  void on(const message::Formed& formed) {
+    limit_ns_ = formed.limit_ns;
+    on_hosts(formed);
+  }
   void on(const message::Talk& talk) { on_hosts(talk); }
   void on_hosts(const Message& message);
   template <class Other>

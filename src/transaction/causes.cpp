@@ -20,6 +20,13 @@ constexpr const char* kRank = "rank() or world_size(): share.virtual_worker(); V
 constexpr const char* kLoader = "a data loader around run(): share.batch()";
 constexpr const char* kBatch = "what the closure writes to its batch: clone() it first";
 
+constexpr const char* kBuild =
+    "another build of the program, other libraries, options, variables or files there: the same on "
+    "all hosts";
+constexpr const char* kCpu =
+    "another model of CPU there, for which MKL and oneDNN choose other code: MKL_CBWR, "
+    "ONEDNN_MAX_CPU_ISA";
+
 constexpr const char* kHook =
     "a hook (on_update()) that reads what is not in the state (a network, a counter, a variable of "
     "the loop): state.add()";
@@ -36,6 +43,9 @@ using Causes = std::vector<const char*>;
 
 Causes of_share(const Circumstances& in) {
   if (in.by == Again::kNewcomer) return {kLacking, kAssigned, kCounter, kRandom, kRank};
+  if (in.by == Again::kOtherHost && in.first_step)
+    return {kBuild, kCpu, kRank, kLoader, kRandom, kCounter};
+  if (in.by == Again::kOtherHost) return {kKept, kBuild, kCpu, kCounter, kRandom, kRank};
   if (in.by == Again::kSameWorker) return {kCounter, kKept, kRandom, kBatch};
   if (in.first_step) return {kRank, kLoader, kRandom, kCounter, kKept, kBatch};
   return {kKept, kCounter, kRandom, kRank, kLoader, kBatch};

@@ -11,7 +11,7 @@
 namespace lockstep::transaction {
 
 // Who computed the share a second time.
-enum class Again { kOtherWorker, kSameWorker, kNewcomer };
+enum class Again { kOtherWorker, kSameWorker, kNewcomer, kOtherHost };
 
 struct Circumstances {
   Again by = Again::kOtherWorker;

@@ -43,6 +43,7 @@ Status CommitLog::open(const std::string& run_dir, Txn next, std::uint64_t total
     worker::print_alone(text);
   };
   LOCKSTEP_ASSIGN(recorder_, coord::Recorder::open(posix_env(), run_dir, board_, next, print));
+  coord::Recorder::warn_of_missing(posix_env(), run_dir, board_.plan(), next);
   return {};
 }
 

@@ -141,6 +141,7 @@ class Participant {
 
   // participant_again.cpp: from time to time, what a worker that came in later computes.
   std::vector<std::uint32_t> members_here() const;
+  std::vector<std::uint32_t> members_of(coord::Stay host) const;
   enum class Came { kEarlier, kLater };
   std::vector<std::uint32_t> members_that_came(Came came) const;
   void look_again();

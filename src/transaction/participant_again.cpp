@@ -6,10 +6,10 @@
 // And batches of evaluations, by whose figures schedules and the program go, are computed twice now
 // and then: nothing else compares them.
 //
-// Which ones follows from the table. As with rehearsals each host looks at its own workers; and of
-// several hosts one share is another one's to compute.
+// Which ones follows from the table. As with rehearsals each host looks at its own workers. And of
+// several hosts one share of each is the next one's to compute, from the first step on: workers of
+// one host have its CPU and its build of the program alike, and agree among themselves.
 #include <bit>
-#include <numeric>
 #include <span>
 #include <sstream>
 
@@ -44,6 +44,13 @@ std::vector<std::uint32_t> Participant::members_here() const {
   return here;
 }
 
+std::vector<std::uint32_t> Participant::members_of(coord::Stay host) const {
+  std::vector<std::uint32_t> found;
+  for (std::uint32_t m = 0; m < table_.members.size(); ++m)
+    if (coord::stay_of(table_.members[m].uid) == host) found.push_back(m);
+  return found;
+}
+
 // Those that came after the next one, who repeats what they compute; or else before it.
 std::vector<std::uint32_t> Participant::members_that_came(Came came) const {
   const std::vector<std::uint32_t> here = members_here();
@@ -63,14 +70,15 @@ void Participant::look_again() {
     if (program_.evaluates(next_)) ++evaluations_;
     return;
   }
-  if (!moved() || !program_.looks_again(next_)) return;
+  if (!program_.looks_again(next_)) return;
   // Of two members, whom two others repeat: a step takes no longer for the second one.
-  for (const Came came : {Came::kLater, Came::kEarlier})
-    if (const auto item = share_to_repeat(members_that_came(came))) twice_.here[*item] = true;
-  // All workers of a host may have come in later, and agree among themselves.
-  std::vector<std::uint32_t> all(table_.members.size());
-  std::iota(all.begin(), all.end(), 0U);
-  if (!table_.hosts.empty()) twice_.over_hosts = share_to_repeat(all);
+  if (moved())
+    for (const Came came : {Came::kLater, Came::kEarlier})
+      if (const auto item = share_to_repeat(members_that_came(came))) twice_.here[*item] = true;
+  if (table_.hosts.empty()) return;
+  twice_.over_hosts.assign(twice_.here.size(), false);
+  for (const coord::Host& host : table_.hosts)
+    if (const auto item = share_to_repeat(members_of(host.stay))) twice_.over_hosts[*item] = true;
 }
 
 // One share of one of them: another one each time, and in each update of a step.

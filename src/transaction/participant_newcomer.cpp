@@ -93,10 +93,12 @@ Status Participant::check_proof(std::uint32_t item) const {
   if (newcomers) own.where += which_came_in(item);
   const auto differs = first_difference(there, own, item, names_of_words());
   if (!differs) return {};
+  const Again by = newcomers              ? Again::kNewcomer
+                   : table_.hosts.empty() ? Again::kOtherWorker
+                                          : Again::kOtherHost;
+  const Circumstances in{by, program_.global_step(next_) == 0, options_.hooks};
   return Error{ErrorKind::kUsage,
-               program_.in_words(next_) + ": " + differs->text +
-                   causes_of(*differs, {newcomers ? Again::kNewcomer : Again::kOtherWorker, false,
-                                        options_.hooks})};
+               program_.in_words(next_) + ": " + differs->text + causes_of(*differs, in)};
 }
 
 // The step is whole, and what had to be the same is.

@@ -80,7 +80,7 @@ Status Participant::compute_step_share(std::uint32_t item, bool adopted) {
   const std::uint64_t before = notes.rank().load(std::memory_order_relaxed);
   const bool hashed = notes.hashing_mark().load(std::memory_order_acquire) == mark;
   const bool hashing =
-      hashed || (!recorded && (hashing_ || twice_.here[item] || twice_.over_hosts == item));
+      hashed || (!recorded && (hashing_ || twice_.here[item] || twice_.is_over_hosts(item)));
   if (hashing) reducer_->hash_gradients(notes.gradients(), hashed);
   if (!recorded) begin_notes(notes);
   if (hashing) notes.hashing_mark().store(mark, std::memory_order_release);

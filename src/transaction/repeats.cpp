@@ -12,8 +12,8 @@ bool Repeats::made_here(const ShareMarks& share) const {
          ownership_.is_here(static_cast<std::uint32_t>(share.rank));
 }
 
-// Some shares on several hosts one of them judges: those of newcomers, and one from time to time.
-// Other shares each host repeats of its own.
+// Some shares on several hosts one of them judges: those of newcomers, and one of each host from
+// time to time. Other shares each host repeats of its own.
 bool Repeats::done(std::uint32_t item, const ShareMarks& share) const {
   if (needs_judge(item, share)) return share.judged;
   return share.repeated || !made_here(share);

@@ -11,7 +11,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -30,8 +29,9 @@ struct ShareMarks {
 
 // Of a step, by virtual worker; empty where the transaction is none.
 struct SharesTwice {
-  std::vector<bool> here;                   // that the host which has made the record repeats
-  std::optional<std::uint32_t> over_hosts;  // one that another host does
+  std::vector<bool> here;        // that the host which has made the record repeats
+  std::vector<bool> over_hosts;  // that another host does; empty: none
+  bool is_over_hosts(std::uint32_t item) const { return !over_hosts.empty() && over_hosts[item]; }
 };
 
 class Repeats {
@@ -66,7 +66,7 @@ class Repeats {
   bool made_here(const ShareMarks& share) const;
   bool done(std::uint32_t item, const ShareMarks& share) const;
   bool needs_judge(std::uint32_t item, const ShareMarks& share) const {
-    return several_hosts() && (share.unproved || twice_.over_hosts == item);
+    return several_hosts() && (share.unproved || twice_.is_over_hosts(item));
   }
   bool due(std::uint32_t item, const ShareMarks& share) const {
     return twice_.here[item] || share.unproved || needs_judge(item, share);

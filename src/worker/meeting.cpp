@@ -96,8 +96,7 @@ Result<std::string> own_host(const std::string& host) {
   return misuse("the address to meet at has the host '" + host + "'" +
                 (first == host ? "" : " (" + first + ")") +
                 ", which is another machine: ranks that are started by hand meet on one machine "
-                "alone so far. Runs over several machines are to come with the launcher, "
-                "'lockstep run'");
+                "alone; on several, 'lockstep run --nnodes' starts them");
 }
 
 // How long the first start waits for all ranks.

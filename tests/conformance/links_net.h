@@ -175,6 +175,7 @@ class Hosts {
     else
       net_ = std::make_unique<FakeNet>(loop_, *timers_);
     limits.ping = 20ms;
+    limits.silence = 15s;  // a starved machine is not silent
   }
   ~Hosts() { hosts_.clear(); }
   Host& operator[](HostIndex host) {

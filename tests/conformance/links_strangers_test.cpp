@@ -20,7 +20,7 @@ class LinksStrangers : public testing::Test {
  protected:
   void SetUp() override {
     hosts_.limits.most_waiting = 8;
-    hosts_.limits.patience = 1s;
+    hosts_.limits.patience = 4s;
     hosts_.join(0, 1);
   }
   UniqueFd stranger(const std::string& says = "") {
@@ -53,7 +53,10 @@ class LinksStrangers : public testing::Test {
   }
   // What the other end has answered to that hello.
   std::string answer_on(const UniqueFd& socket) {
-    std::string bytes(kHelloBytes + kProofBytes, '\0');
+    return answer_of(socket, kHelloBytes + kProofBytes);
+  }
+  std::string answer_of(const UniqueFd& socket, std::size_t count) {
+    std::string bytes(count, '\0');
     EXPECT_TRUE(hosts_.until([&] {
       return ::recv(socket.get(), bytes.data(), bytes.size(), MSG_PEEK | MSG_DONTWAIT) ==
              static_cast<ssize_t>(bytes.size());
@@ -66,6 +69,12 @@ class LinksStrangers : public testing::Test {
     const std::string_view theirs = std::string_view(answer).substr(0, kHelloBytes);
     EXPECT_EQ(answer.substr(kHelloBytes), proof_of(cookie_of(0, 2), End::kListens, hello, theirs));
     return proof_of(cookie, End::kDials, hello, theirs);
+  }
+  // Whoever has proved it: the load both ways, and the last byte.
+  void come_in(const UniqueFd& socket, const std::string& proof) {
+    say(socket, proof + std::string(load()));
+    answer_of(socket, kLoadBytes);
+    say(socket, std::string(1, '\0'));
   }
   static std::size_t descriptors() {
     const std::filesystem::directory_iterator begin("/proc/self/fd");
@@ -97,13 +106,34 @@ TEST_F(LinksStrangers, AnotherCookieIsNotLetIn) {
   EXPECT_TRUE(pair_works());
 }
 
+TEST_F(LinksStrangers, WhoseLargePacketsAreLostIsNotLetIn) {
+  hosts_[0].links->open(hosts_.other(0, 2));
+  for (const bool its_own : {true, false}) {
+    const std::string hello = hello_of(2);
+    UniqueFd socket = stranger(hello);
+    std::string proof = proof_on(socket, hello, cookie_of(0, 2));
+    if (!its_own) proof += load();
+    say(socket, proof);
+    if (!its_own) answer_of(socket, kLoadBytes);
+    hosts_.run(20ms);
+    EXPECT_FALSE(hosts_[0].links->is_up(2));
+    socket.reset();
+    const std::size_t told = its_own ? 1 : 2;
+    ASSERT_TRUE(hosts_.until([&] { return hosts_[0].told.strangers.size() == told; }));
+    EXPECT_THAT(
+        hosts_[0].told.strangers.back(),
+        HasSubstr(its_own ? "large packets had come from there" : "large packets had come there"));
+  }
+  EXPECT_EQ(hosts_[0].told.ups[2], 0);
+}
+
 // Neither does it take the place of whoever said it first.
 TEST_F(LinksStrangers, WhatWasRecordedLetsNobodyIn) {
   hosts_[0].links->open(hosts_.other(0, 2));
   const std::string hello = hello_of(2);
   const UniqueFd first = stranger(hello);
   const std::string proof = proof_on(first, hello, cookie_of(0, 2));
-  say(first, proof);
+  come_in(first, proof);
   ASSERT_TRUE(hosts_.until([&] { return hosts_[0].links->is_up(2); }));
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(is_closed(stranger(hello + proof)));
   EXPECT_THAT(hosts_[0].told.downs[2], IsEmpty());
@@ -122,7 +152,7 @@ TEST_F(LinksStrangers, WhoIsNotWantedIsToldUnlessItSoonIs) {
   EXPECT_THAT(hosts_[0].told.strangers, IsEmpty());
   EXPECT_TRUE(hosts_.until([&] { return !hosts_[0].told.strangers.empty(); }));
   EXPECT_THAT(hosts_[0].told.strangers,
-              testing::ElementsAre(HasSubstr("no connection is wanted with host 3 now")));
+              testing::ElementsAre(HasSubstr("no connection is wanted with node 3 now")));
   EXPECT_TRUE(pair_works());
 }
 
@@ -146,8 +176,8 @@ TEST_F(LinksStrangers, GiantLengthsEndTheStreamAndNothingElse) {
   for (const auto& lengths : frames) {
     const std::string hello = hello_of(2);
     const UniqueFd socket = stranger(hello);
-    std::string bytes = proof_on(socket, hello, cookie_of(0, 2));
-    bytes.append(reinterpret_cast<const char*>(lengths), sizeof lengths);
+    come_in(socket, proof_on(socket, hello, cookie_of(0, 2)));
+    std::string bytes(reinterpret_cast<const char*>(lengths), sizeof lengths);
     say(socket, bytes + std::string(1000, 'z'));
     EXPECT_TRUE(is_closed(socket));
     ASSERT_TRUE(hosts_.until([&] { return !hosts_[0].links->is_up(2); }));
@@ -171,6 +201,15 @@ TEST_F(LinksStrangers, AHelloInPiecesIsAHello) {
   hosts_.run(10ms);
   EXPECT_FALSE(hosts_[0].links->is_up(2));
   say(socket, proof.substr(20));
+  hosts_.run(10ms);
+  EXPECT_FALSE(hosts_[0].links->is_up(2));
+  say(socket, std::string(load().substr(0, 5000)));
+  hosts_.run(10ms);
+  say(socket, std::string(load().substr(5000)));
+  answer_of(socket, kLoadBytes);
+  hosts_.run(10ms);
+  EXPECT_FALSE(hosts_[0].links->is_up(2));
+  say(socket, std::string(1, '\0'));
   ASSERT_TRUE(hosts_.until([&] { return hosts_[0].links->is_up(2); }));
 }
 
@@ -184,7 +223,7 @@ TEST(LinksHello, IsWhatWasSaid) {
   EXPECT_FALSE(decode_hello(encode(hello).substr(1)).has_value());
   const Other other{hello.from, {}, cookie_of(1, 3)};
   EXPECT_EQ(why_not(hello, hello.to, other), "");
-  EXPECT_THAT(why_not(hello, party(1), other), HasSubstr("it looks for host 1"));
+  EXPECT_THAT(why_not(hello, party(1), other), HasSubstr("it looks for node 1"));
   EXPECT_THAT(why_not({party(3), hello.to, hello.nonce}, hello.to, other), HasSubstr("expected"));
 }
 

@@ -17,7 +17,7 @@
 namespace lockstep::conformance {
 namespace {
 
-constexpr std::uint64_t kSteps = 60;
+constexpr std::uint64_t kSteps = 150;
 
 // Publishes the table of txn + 1: today's live members.
 void publish_next_table(coord::Board board, const coord::Table& table,

@@ -226,7 +226,7 @@ TEST_F(Attached, RanksAndAddressesThatCannotBe) {
   fails(3, 3, address(), "of 3 ranks there are 0 to 2");
   fails(0, 0, address(), "the number of ranks (world size) is 0");
   fails(0, 200, address(), "1 to 128 are possible");
-  fails(0, 3, "tcp://192.0.2.1:29500", "to come with the launcher, 'lockstep run'");
+  fails(0, 3, "tcp://192.0.2.1:29500", "several, 'lockstep run --nnodes' starts them");
   fails(0, 3, "tcp://127.0.0.1", "it must be tcp://HOST:PORT");
   fails(0, 3, "tcp://127.0.0.1:99999", "the port '99999'");
   fails(0, 3, "file:///tmp/x", "by a file is not supported");

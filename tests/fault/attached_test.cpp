@@ -97,7 +97,9 @@ TEST_F(Attached, ALaunchersDeathEndsAllAtOnce) {
 TEST_F(Attached, TermToTheLauncherEndsTheRunInOrder) {
   Ranks ranks = begin_all({"--txns", "100000", "--step-us", "20000"});
   ASSERT_TRUE(ranks[0]->wait_for_output("step 5\n"));
-  ::kill(launcher(), SIGTERM);
+  const pid_t pid = launcher();
+  ASSERT_GT(pid, 1);
+  ::kill(pid, SIGTERM);
   for (auto& rank : ranks) expect_well(*rank);
 }
 

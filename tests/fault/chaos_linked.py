@@ -48,9 +48,7 @@ def programs():
     yield from (loop("updates", case) for case in UPDATES)
     yield from (loop("rows", case, ("4",)) for case in ROWS)
     yield from (loop("hooks", case) for case in HOOKS)
-    def phases(case):
-        return f"phases {case}", lambda dozens, output: [built("phases_worker"), case, str(output)]
-    yield from (phases(case) for case in PHASES)
+    yield from (loop("phases", case) for case in PHASES)
     yield "updates free", lambda dozens, output: [built("updates_worker"), f"free-updates-{12 * dozens}", str(output)]
     yield "ppo", lambda dozens, output: [built("ppo"), *SMALL[:2], "--updates", "3", "--lr", "0.005", "--log-every", "0", "--max-steps", str(2 * dozens),
                                          "--checkpoint-every", "2", "--output", str(output)]

@@ -106,7 +106,9 @@ TEST_F(ConsoleReader, AWorkerThatWaitsForAPausedOneIsNotHung) {
     Words launcher{"--nproc-per-node", "3"};
     launcher.insert(launcher.end(), options.begin(), options.end());
     start(command(launcher, {"--txns", "300", "--print", "4000"}, name));
-    std::this_thread::sleep_for(8s);
+    ASSERT_TRUE(
+        until([&] { return launcher_->err().find("waits for the reader") != std::string::npos; }));
+    std::this_thread::sleep_for(1s);
     const std::string text = take_all();
     const Outcome outcome = launcher_->wait();
     EXPECT_EQ(outcome.code, 0) << outcome.err;

@@ -10,6 +10,7 @@
 
 #include "base/unique_fd.h"
 #include "fault/launcher_support.h"
+#include "support/until.h"
 
 namespace lockstep::test {
 namespace {
@@ -24,9 +25,7 @@ class Control : public ToyRun {
   }
   Outcome status() const { return run({LOCKSTEP_PROGRAM, "status", run_dir(), "--json"}); }
   bool wait_for_socket() const {
-    for (int i = 0; i < 2000; ++i, std::this_thread::sleep_for(2ms))
-      if (std::filesystem::exists(run_dir() + "/.tmp-lockstep-control")) return true;
-    return false;
+    return until([&] { return std::filesystem::exists(run_dir() + "/.tmp-lockstep-control"); });
   }
 };
 

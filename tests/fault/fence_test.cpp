@@ -50,14 +50,15 @@ class Fence : public Plain {
   }
   void launch_all(const std::string& worker) {
     const std::string id = "fence-" + std::to_string(::getpid());
+    const std::string endpoint = "127.0.0.1:" + std::to_string(free_port());
     for (int rank = 0; rank < kNodes; ++rank)
       launchers_[static_cast<std::size_t>(rank)] = std::make_unique<Child>(
-          command_of({"--nnodes", std::to_string(kNodes), "--node-rank", std::to_string(rank),
-                      "--nproc-per-node", std::to_string(kEach), "--rdzv-endpoint",
-                      "127.0.0.1:" + std::to_string(20000 + ::getpid() % 40000), "--rdzv-id", id,
-                      "--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=2",
-                      "--max-restarts", "1", "--no-python"},
-                     {worker}),
+          command_of(
+              {"--nnodes", std::to_string(kNodes), "--node-rank", std::to_string(rank),
+               "--nproc-per-node", std::to_string(kEach), "--rdzv-endpoint", endpoint, "--rdzv-id",
+               id, "--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=2",
+               "--max-restarts", "1", "--no-python"},
+              {worker}),
           Child::Variables{{"WITNESS", folder_ / "witness"},
                            {"END", folder_ / "end"},
                            {"DIE", folder_ / "die"}});
@@ -144,7 +145,6 @@ TEST_P(FenceAround, AWorkerDiesThatIsAScriptAroundAnother) {
   folder_.write("die", "");
   ASSERT_TRUE(until([&] { return works(1); })) << err();
   EXPECT_LT(last_of(0), first_of(1)) << "two attempts at once";
-  EXPECT_LT(first_of(1) - last_of(0), 2.0);
   end_well();
 }
 
@@ -163,18 +163,15 @@ TEST_F(Fence, ALauncherIsKilledWhoseRunHasEnded) {
                     "[ $RANK = 3 ] || exit 0\n"
                     "setsid sh -c 'while touch \"$WITNESS\"; do sleep 0.01; done' &\n"
                     "until [ -e \"$WITNESS\" ]; do sleep 0.01; done\n"));
-  EXPECT_EQ(launcher(0).wait(30s).code, 0);
+  for (const int rank : {0, 2}) EXPECT_EQ(launcher(rank).wait(30s).code, 0);
   ASSERT_TRUE(std::filesystem::exists(folder_ / "witness"));
   launcher(1).send(SIGKILL);
   EXPECT_EQ(launcher(1).wait(5s).code, -SIGKILL) << "it waits";
-  EXPECT_TRUE(until(
-      [&] {
-        std::filesystem::remove(folder_ / "witness");
-        std::this_thread::sleep_for(100ms);
-        return !std::filesystem::exists(folder_ / "witness");
-      },
-      5s))
-      << "what the worker has left behind lives on";
+  EXPECT_TRUE(until([&] {
+    std::filesystem::remove(folder_ / "witness");
+    std::this_thread::sleep_for(100ms);
+    return !std::filesystem::exists(folder_ / "witness") && processes_with(folder_.path()).empty();
+  })) << "what the worker has left behind lives on";
 }
 
 TEST_F(Fence, TheLeaderIsStopped) { stop_and_continue(0, ""); }

@@ -125,20 +125,20 @@ TEST_F(Hangs, AStrictLimitIsKept) {
 TEST_F(Hangs, WhatTheSystemDoesToAWorkerIsNotHeldAgainstIt) {
   const Words strict{"--nproc-per-node", "3", "--hang-timeout", "2", "--stop-grace", "60"};
   const Words slow{"--slow", "1:10:1", "--how", "asleep"};
-  Case& stopped = start("stopped", strict, slow);
-  Case& traced = start("traced", strict, slow);
-  Case& frozen1 = start("frozen-v1", strict, slow);
-  Case& frozen2 = start("frozen-v2", strict, slow);
   const Cgroup v1("freezer"), v2("unified");
 
-  const pid_t by_signal = of(stopped), by_debugger = of(traced);
+  // Each at once as it stands still, for a second, by itself.
+  const pid_t by_signal = of(start("stopped", strict, slow));
   ::kill(by_signal, SIGSTOP);
+  const pid_t by_debugger = of(start("traced", strict, slow));
   ASSERT_EQ(::ptrace(PTRACE_SEIZE, by_debugger, nullptr, nullptr), 0) << std::strerror(errno);
   ::ptrace(PTRACE_INTERRUPT, by_debugger, nullptr, nullptr);
+  const pid_t frozen1 = of(start("frozen-v1", strict, slow));
   const bool freezes1 =
-      v1.write("cgroup.procs", std::to_string(of(frozen1))) && v1.write("freezer.state", "FROZEN");
+      v1.write("cgroup.procs", std::to_string(frozen1)) && v1.write("freezer.state", "FROZEN");
+  const pid_t frozen2 = of(start("frozen-v2", strict, slow));
   const bool freezes2 =
-      v2.write("cgroup.procs", std::to_string(of(frozen2))) && v2.write("cgroup.freeze", "1");
+      v2.write("cgroup.procs", std::to_string(frozen2)) && v2.write("cgroup.freeze", "1");
   std::this_thread::sleep_for(7s);
   ::kill(by_signal, SIGCONT);
   ::waitpid(by_debugger, nullptr, __WALL);

@@ -16,7 +16,7 @@ import threading
 import time
 import unittest
 
-MAGIC = b"LSLINK\x02\n"  # of a link's hello
+MAGIC = b"LSLINK\x03\n"  # of a link's hello
 HELLO_BYTES = 80
 IDLE = 300  # connections at once that say nothing, at each port
 
@@ -165,7 +165,7 @@ class AttackTest(unittest.TestCase):
         links = [host.link() for host in self.group.hosts]
         places = [f"{self.bed[host.rank + 1].v4}:{min(listens_at(link))}" for host, link in zip(self.group.hosts, links)]
         before = [memory_of(link) for link in links]
-        self.attack(2, places)
+        self.attack(4, places)
         for host in self.group.hosts:
             self.assertIn("it is no link of Lockstep's, or of another version", host.text())
         self.expect(links, before)
@@ -174,7 +174,7 @@ class AttackTest(unittest.TestCase):
         self.start()
         launcher = self.launcher(self.group.hosts[0])
         before = [memory_of(launcher)]
-        self.attack(2, [f"{self.bed[1].v4}:{PORT}"])
+        self.attack(4, [f"{self.bed[1].v4}:{PORT}"])
         self.expect([launcher], before)
 
     def test_one_host_listens_nowhere(self):

@@ -15,6 +15,7 @@ from nodes import parallel
 RESUMABLE = 75
 # L is 2 s, or 3 s: a link that has heard nothing for so long makes its stream anew; without one for as long again the pair is cut.
 QUICK = ("--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=2")
+PATIENT = ("--rdzv-conf", "keep_alive_interval=2,keep_alive_max_attempt=3")  # L: 6 s, of which a lost load takes 2
 CALM, CALM_LIMIT_S = ("--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=3"), 3.0
 TAKEN_OUT = "this node was taken out of the run, which goes on without it"
 
@@ -92,6 +93,42 @@ class Cuts(unittest.TestCase):
         self.expect(2)
         self.said_by(2, TAKEN_OUT)
 
+    def lose(self, *ranks, above):
+        """Of these hosts' packets, those of more bytes vanish on the way to any other host, without a word to who sent them."""
+        for rank in ranks:  # of a burst that goes in one piece no packet has its own length
+            self.bed[rank + 1].space.ip("link set eth0 gso_max_segs 1")
+        self.bed.rules(*(f"iifname p{rank + 1} meta length > {above} counter drop" for rank in ranks))
+
+    def expect_small_packets(self):
+        self.expect(cut=False)
+        told = "".join(host.text() for host in self.group.hosts)
+        self.assertRegex(told, "link: node [01] .*: small packets pass, large ones vanish .*one MTU", self.group.told())
+
+    def test_large_packets_vanish_from_the_start(self):
+        self.start(1, 1, 1, until=0, options=PATIENT)
+        self.lose(0, 1, 2, above=1000)
+        self.expect_small_packets()
+
+    def test_large_packets_vanish_later_and_one_way(self):
+        """To who dials, and from it."""
+        for rank in (0, 1):
+            with self.subTest(rank):
+                self.start(1, 1, options=PATIENT)
+                self.lose(rank, above=1000)
+                self.group.expect([0, 0])
+                self.group.expect_exact([0, 1], wanted(language_model))
+
+    def test_who_gets_almost_nothing_through_goes(self):
+        """Hellos pass, and what agents say; no data does."""
+        self.start(1, 1, 1)
+        leader, other = self.bed[1].v4, self.bed[2].v4
+        for rank in (0, 1):
+            self.bed[rank + 1].space.ip("link set eth0 gso_max_segs 1")
+        self.bed.rules(*(f"ip saddr {a} ip daddr {b} tcp {port} != {PORT} meta length > 400 counter drop"
+                         for a, b, port in ((leader, other, "sport"), (other, leader, "dport"))))
+        self.expect(1, cut=False)
+        self.said_by(1, TAKEN_OUT)
+
     def test_one_host_for_good(self):
         self.start(1, 1, 1)
         self.cut([1], [0, 2])
@@ -105,6 +142,29 @@ class Cuts(unittest.TestCase):
         self.bed.heal()
         self.expect(1, cut=False)
         self.said_by(1, TAKEN_OUT)
+
+    def test_a_pair_healed_too_late(self):
+        self.start(1, 1, 1)
+        self.cut([1], [2])
+        self.group.until_said(0, "node 2 is lost", may_end=True)
+        self.bed.heal()
+        self.expect(2, cut=False)
+        self.said_by(2, TAKEN_OUT)
+
+    def test_halves(self):
+        """That with the first goes on."""
+        self.start(1, 2, 1, 1)
+        self.cut([0, 1], [2, 3])
+        self.expect(2, 3, of=4)
+        self.said_by(2, "the launcher that leads has not been heard")
+
+    def test_halves_one_way_healed_too_late(self):
+        self.start(1, 2, 1, 1)
+        self.bed.cut_one_way(self.machines([2, 3]), self.machines([0, 1]))
+        for rank in (2, 3):
+            self.group.until_said(0, f"node {rank} is lost", may_end=True)
+        self.bed.heal()
+        self.expect(2, 3, of=4, cut=False)
 
     def test_nobody_goes_where_cuts_are_healed_in_time(self):
         self.start(2, 1, 1, options=CALM)

@@ -17,7 +17,7 @@ from nodes import parallel
 RESUMABLE, WRONG_DATA, TERMINATED = 75, 65, 128 + signal.SIGTERM
 LIMIT_S = 3.0  # L
 IN_TIME_S = 1.3  # more than the second in which a launcher that ends says goodbye
-QUICK = ("--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=1")
+QUICK = ("--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=2")
 CALM, CALM_LIMIT_S = ("--rdzv-conf", "keep_alive_interval=2,keep_alive_max_attempt=3"), 6.0
 PROGRAMS = {held: "updates_worker", language_model: "language_model"}
 UNHEARD = "the launcher that leads has not been heard"

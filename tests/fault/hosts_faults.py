@@ -126,15 +126,29 @@ def kill_two_hosts_in_turn(group, pair, at=10):
     return everybody_but(group, *pair)
 
 
-def kill_two_hosts_then_the_first(group, at=10):
-    """The last one is half of the set that is left, and not with its first."""
+def kill_two_hosts_then_one_more(group, pair, third, at=10):
+    """Two at once, and a third once both are out of the set in force. Half of the two that are left goes on if it is their first."""
     group.start()
-    for rank in (1, 2):
-        take_out(group, rank, at)
-    group.hosts[0].kill()
-    group.expect([KILLED] * 3 + [RESUMABLE])
+    group.until_committed(at)
+    for rank in pair:
+        group.hosts[rank].kill()
+    for rank in pair:
+        group.until_lost(rank)
+    done = group.hosts[0].committed()
+    group.until(lambda: group.hosts[0].committed() > done + 1, "a commit without them", may_end=True)
+    group.hosts[third].kill()
+    if third != 0:
+        return everybody_but(group, *pair, third)
+    group.expect([RESUMABLE if host.rank not in (*pair, third) else KILLED for host in group.hosts])
     group.start()
     return everybody(group)
+
+
+def crash_everybody(group, share=5):
+    """Whoever computes that share of that step crashes. The third time the run says so."""
+    group.start({host.rank: ("--inject", f"segv rank=any txn=6 phase=forward share={share} repeat=9") for host in group.hosts})
+    group.until_said(0, "a share of one step crashed 3 workers", may_end=True)
+    return [1] * len(group.hosts), []
 
 
 def link_fault(group, rank, number, at=20):

@@ -16,6 +16,7 @@ import harness
 from harness import LOCKSTEP, records
 
 NUMBERS = itertools.count()  # of the groups of this process
+PORTS = itertools.count(20000 + os.getpid() * 40 % 8000)
 MARK = "LOCKSTEP_FAULT_HOST"  # in the environment of all that belongs to a host
 
 
@@ -67,9 +68,14 @@ def send_all(pids, number):
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Below those that the kernel gives to others meanwhile; another one each time."""
+    for port in PORTS:
+        try:
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", port))
+                return port
+        except OSError:
+            pass
 
 
 class Host:
@@ -261,7 +267,7 @@ class Group:
                     self.fail(f"host {rank}: {part} differs: {first_difference(found[part], value)}")
 
     def check_nothing_is_left(self):
-        end = time.monotonic() + 5
+        end = time.monotonic() + 20
         while (left := marked(f"{self.name}/")) and time.monotonic() < end:
             time.sleep(0.02)
         if left:

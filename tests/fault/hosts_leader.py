@@ -6,6 +6,7 @@ import signal
 import time
 import unittest
 
+import harness
 from hosts_group import Group, send, send_all
 from hosts_ring import HostsRuns, kill
 
@@ -58,7 +59,6 @@ class LeaderTest(HostsRuns):
 
     def test_of_two_hosts_the_first_cannot_go_on_without(self):
         """Of two the first goes on alone, the other one ends resumable."""
-        self.options = ("--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=1")
         self.group = Group(self.id(), (2, 2), self.ring, self.options)
         self.addCleanup(self.group.end)
         self.start()
@@ -69,13 +69,12 @@ class LeaderTest(HostsRuns):
 
     def test_who_does_not_answer_at_the_start_is_not_waited_for(self):
         """It has come, and stands still as the last one comes."""
-        self.options = ("--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=1")
+        self.options = ("--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=2")
         self.group = Group(self.id(), self.WORKERS, self.ring, self.options)
         self.addCleanup(self.group.end)
-        self.nodes = self.group.hosts
         for node in self.nodes[:2]:
             node.start()
-        time.sleep(1)
+        harness.until(lambda: "waiting for node 2;" in self.nodes[0].text(), "node 1 at the endpoint")  # said after 5 s
         send(self.nodes[1].process.pid, signal.SIGSTOP)
         self.nodes[2].start()
         self.group.until_said(0, "node 1 is lost")
@@ -86,7 +85,7 @@ class LeaderTest(HostsRuns):
 
     def test_two_in_turn_and_then_the_first_alone_behind_a_pause(self):
         """It leads, stands still, and follows another one; of the two that are left that one falls silent while the first stands still again."""
-        self.options = ("--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=1")
+        self.options = ("--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=2")
         self.group = Group(self.id(), self.WORKERS, self.ring, self.options)
         self.addCleanup(self.group.end)
         self.epochs = 40
@@ -104,11 +103,11 @@ class LeaderTest(HostsRuns):
         self.group.until(lambda: first.committed() > done + 20, "steps without it", may_end=True)
         self.assertNotIn(leads, first.text())
         send_all(leader.pids(), signal.SIGSTOP)
-        time.sleep(0.4)
+        time.sleep(0.8)
         send(first.process.pid, signal.SIGSTOP)
-        time.sleep(1.2)  # it has not been heard for L, and each timer is due
+        time.sleep(2.2)  # it has not been heard for L, and each timer is due
         send(first.process.pid, signal.SIGCONT)
-        self.group.until(lambda: f"node {leader.rank} is lost" in first.text(), "the leader's loss", 20, may_end=True)
+        self.group.until(lambda: f"node {leader.rank} is lost" in first.text(), "the leader's loss", may_end=True)
         leader.kill()
         self.assertEqual(self.ends(), [0, -signal.SIGKILL, -signal.SIGKILL], self.told())
         self.expect_exact((0,))
@@ -126,6 +125,18 @@ class LeaderTest(HostsRuns):
         leader.kill()
         self.assertEqual(self.ends(), [-signal.SIGKILL if node in (self.nodes[0], leader) else 0 for node in self.nodes], self.told())
         self.expect_exact([node.rank for node in self.nodes[1:] if node is not leader])
+
+    def test_and_is_started_again(self):
+        """While the others go on without it: they tell it so, at the endpoint."""
+        self.epochs = 60
+        self.start()
+        self.kill_leader()
+        self.elected()
+        self.nodes[0].start()
+        self.assertEqual(self.nodes[0].process.wait(60), 69, self.told())
+        self.assertIn("the run goes on without this node: ", self.nodes[0].text())
+        self.nodes[1].process.send_signal(signal.SIGTERM)
+        self.assertEqual(self.ends(), [69, 143, 143], self.told())
 
 
 if __name__ == "__main__":

@@ -21,13 +21,13 @@ import traceback
 import harness
 from hosts_faults import (undisturbed_run, kill_workers, kill_newcomers, kill_only_worker, kill_host, kill_host_in_heal,
                           kill_host_at_start, kill_host_before_all_are_there, kill_two_hosts, kill_two_hosts_in_turn,
-                          kill_two_hosts_then_the_first, link_fault, pause, pause_beyond_the_end, pause_briefly, kill_everything,
+                          kill_two_hosts_then_one_more, crash_everybody, link_fault, pause, pause_beyond_the_end, pause_briefly, kill_everything,
                           kill_most, terminate, terminate_while_one_is_lost, kill_only_worker_as_it_stops, kill_all_workers,
                           lost_before_a_new_start, older_state)
 from hosts_group import Group
 from hosts_programs import convnet, language_model, unused, updates, wanted
 
-QUICK = ("--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=1")  # L: 1 s
+QUICK = ("--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=2")  # L: 2 s
 PHASES = ("data", "forward", "backward", "exchange", "optimizer")
 LAYOUTS = {"1+1": (1, 1), "3+1": (3, 1), "2+1+2": (2, 1, 2), "2+1+1": (2, 1, 1), "1+2+1+1": (1, 2, 1, 1), "1+1+1+1": (1, 1, 1, 1)}
 
@@ -68,7 +68,9 @@ def cases():
             yield case(f"two hosts killed {pair}", program, "1+2+1+1", kill_two_hosts, pair=pair)
         for pair in ((1, 2), (2, 3), (1, 3), (0, 1), (0, 3)):
             yield case(f"two hosts killed in turn {pair}", program, "1+2+1+1", kill_two_hosts_in_turn, pair=pair)
-        yield case("two hosts killed in turn, then the first", program, "1+2+1+1", kill_two_hosts_then_the_first, QUICK)
+        for third in (0, 3):
+            yield case(f"two hosts killed, then host {third}", program, "1+2+1+1", kill_two_hosts_then_one_more, pair=(1, 2), third=third)
+        yield case("a share crashes everybody", program, "1+1+1+1", crash_everybody)
     for coming in ("heal", "exchange", "optimizer"):
         for own in PHASES:
             program, layout = (convnet, "2+1+2") if own in ("data", "forward") else (language_model, "3+1")
@@ -89,9 +91,8 @@ def cases():
     for program in (updates, unused):
         yield case("undisturbed", program, "2+1+1", undisturbed_run)
         yield case("undisturbed", program, "1+1+1+1", undisturbed_run)
-        if program is updates:  # the other has 24 steps
-            yield case("workers killed", program, "2+1+1", kill_workers, at=8)
-            yield case("newcomers killed", program, "2+1+1", kill_newcomers, coming="heal", own="data")
+        yield case("workers killed", program, "2+1+1", kill_workers, at=8)
+        yield case("newcomers killed", program, "2+1+1", kill_newcomers, coming="heal", own="data")
         yield case("all killed", program, "2+1+1", kill_everything, at=8)
         yield case("host killed at its end", program, "2+1+1", kill_host, rank=2, phase="done", txn=None)
 

@@ -27,7 +27,7 @@ def updates(output):
 
 
 def unused(output):
-    return [built("phases_worker"), "unused", output]
+    return [built("phases_worker"), "unused", output, 24]
 
 
 def held(output):

@@ -22,12 +22,18 @@ class HostsRuns(unittest.TestCase):
     def ring(self, output, more=()):
         return [built("ring"), "--epochs", str(self.epochs), "--virtual-workers", "6", *more, "--output", str(output)]
 
+    def make_group(self):
+        self.group = Group(self.id(), self.WORKERS, self.ring, self.options)
+        self.addCleanup(self.group.end)
+
+    @property
+    def nodes(self):
+        return self.group.hosts
+
     def start(self, *, other=None, options=None):
         """`other`: the words that the last host's program has beside; `options`: the launchers', by rank."""
         if not hasattr(self, "group"):
-            self.group = Group(self.id(), self.WORKERS, self.ring, self.options)
-            self.addCleanup(self.group.end)
-        self.nodes = self.group.hosts
+            self.make_group()
         for node in self.nodes:
             is_other = other is not None and node is self.nodes[-1]
             node.start((options or {}).get(node.rank, ()), (lambda output: self.ring(output, other)) if is_other else None)

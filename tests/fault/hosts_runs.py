@@ -4,6 +4,7 @@
 """
 import json
 import re
+import resource
 import signal
 import subprocess
 import time
@@ -89,9 +90,9 @@ class HostsTest(HostsRuns):
         self.assertGreater(self.nodes[0].newest_checkpoint(), self.nodes[1].newest_checkpoint())
 
     def test_the_leaders_launcher_is_paused(self):
-        """Beyond L: another one leads when it wakes, and has taken it out."""
-        self.options, self.epochs = ("--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=1"), 20
-        self.start()
+        """Beyond L, which it alone was given: another one leads when it wakes, and has taken it out."""
+        self.epochs = 20
+        self.start(options={0: ("--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=2")})
         self.wait_for_steps(50)
         self.nodes[0].process.send_signal(signal.SIGSTOP)
         self.group.until_lost(0)
@@ -101,7 +102,7 @@ class HostsTest(HostsRuns):
         self.expect_exact((1, 2))
 
     def test_the_leaders_launcher_is_paused_briefly(self):
-        self.options, self.epochs = ("--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=2"), 20
+        self.options, self.epochs = ("--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=4"), 20
         self.start()
         self.wait_for_steps(50)
         self.nodes[0].process.send_signal(signal.SIGSTOP)
@@ -242,6 +243,16 @@ class ComesBackTest(HostsRuns):
         faults = "; ".join(f"kill rank={place}" for place in where)
         self.start(options={rank: ("--inject", f"kill rank={rank} txn=20; {faults}") for rank in (1, 2)})
         self.expect_all_back(2 * 4)
+
+    def test_its_launcher_may_open_nothing_any_more(self):
+        """So there is no board for the worker that would come: that ends the run, by the cause's code."""
+        self.start()
+        self.wait_for_steps(20)
+        workers, limit = self.nodes[1].all_workers(), resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.prlimit(self.nodes[1].process.pid, resource.RLIMIT_NOFILE, (3, limit))
+        self.group.kill(workers)
+        self.assertEqual(self.ends(), [69, 69, 69], self.told())
+        self.assertIn("cannot make the run's shared memory: memfd_create: Too many open files", self.told())
 
     def test_another_host_is_lost_meanwhile(self):
         """It has a fresh board, and nobody who would begin anything there: the others do not wait for it."""

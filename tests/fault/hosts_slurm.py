@@ -1,24 +1,30 @@
 #!/usr/bin/env python3
-"""examples/slurm/exact.sbatch under a real Slurm over machines of namespaces: a node fails, and the job is requeued; the weights are those
-of an undisturbed run.
+"""examples/slurm/exact.sbatch under a real Slurm over machines of namespaces: nodes fail, launchers are killed, the time is up, and the job is
+requeued where that helps; the weights are those of an undisturbed run.
 
 Exit 77: skipped, where the system does not have what it needs.
 """
 import os
 import pathlib
 import shlex
+import signal
 import sys
 import unittest
 
 import harness
 from harness import LOCKSTEP, built, ending, undisturbed
+from hosts_group import name_of, send_all
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/support"))
 import hosts  # noqa: E402
 from hosts import slurm  # noqa: E402
 
-WORDS = ["--virtual-workers", "8", "--epochs", "6", "--pieces", "480", "--log-every", "0", "--checkpoint-every", "10"]
+EPOCHS, MORE_EPOCHS = 6, 9
+
+
+def words(epochs):
+    return ["--virtual-workers", "8", "--epochs", str(epochs), "--pieces", "480", "--log-every", "0", "--checkpoint-every", "10"]
 
 
 class Exact(unittest.TestCase):
@@ -30,14 +36,15 @@ class Exact(unittest.TestCase):
         cls.bed.program("lockstep", f'#!/bin/sh\nexec {shlex.quote(os.path.realpath(LOCKSTEP))} "$@"\n')
         (cls.bed.folder / "exact.sbatch").write_text((ROOT / "examples/slurm/exact.sbatch").read_text())
         cls.program = os.path.realpath(built("language_model"))
-        cls.wanted = undisturbed(program=lambda output: [cls.program, *WORDS, "--output", str(output)])
+        cls.wanted = {epochs: undisturbed(program=lambda output, epochs=epochs: [cls.program, *words(epochs), "--output", str(output)])
+                      for epochs in (EPOCHS, MORE_EPOCHS)}
 
-    def submit(self):
-        self.output = self.bed.folder / self._testMethodName
+    def submit(self, epochs=EPOCHS):
+        self.epochs, self.output = epochs, self.bed.folder / self._testMethodName
         env = {"LOCKSTEP_RUN_KEY": "5e1f0c9d" * 8, "PATH": f"/srv:{os.environ['PATH']}", "OUTPUT": f"/srv/{self._testMethodName}",
                "OMP_NUM_THREADS": "1"}
         options = ("--parsable", "--output=/srv/out-%j", "--cpus-per-task=1", "--nodes=3")
-        return int(self.slurm.run("sbatch", *options, "/srv/exact.sbatch", self.program, *WORDS, env=env).stdout)
+        return int(self.slurm.run("sbatch", *options, "/srv/exact.sbatch", self.program, *words(epochs), env=env).stdout)
 
     def until_committed(self, job, node, count):
         def ready():
@@ -54,7 +61,12 @@ class Exact(unittest.TestCase):
         self.assertEqual(state, ("COMPLETED", "0:0"), self.slurm.output(job))
         for node in nodes:
             run = harness.Run(self.output / str(node), None, delayed=True)
-            self.assertEqual(ending(run), self.wanted, self.slurm.output(job))
+            self.assertEqual(ending(run), self.wanted[self.epochs], self.slurm.output(job))
+
+    def boot(self, machine):
+        machine.boot()
+        self.slurm.join(machine)
+        self.slurm.wait_for(lambda: self.slurm.idle() == 3, "nodes", 60)
 
     def test_a_job_is_requeued_and_goes_on(self):
         job = self.submit()
@@ -64,11 +76,32 @@ class Exact(unittest.TestCase):
         self.assertIn("resum", self.slurm.output(job))
 
     def test_a_node_fails_and_the_others_go_on(self):
+        self.addCleanup(self.boot, self.bed[3])
         job = self.submit()
         self.until_committed(job, 0, 30)
         self.bed[3].kill()
         self.completed(job, (0, 1))
         self.assertIn("node 2 is lost", self.slurm.output(job))
+
+    def test_too_many_launchers_are_killed_and_the_job_is_requeued(self):
+        """srun's code is that of their deaths, not the 75 of the one that is left."""
+        job = self.submit()
+        self.until_committed(job, 0, 30)
+        first, *others = [next(pid for pid in machine.pids() if name_of(pid) == "lockstep") for machine in self.bed]
+        for number, pids in ((signal.SIGSTOP, [first]), (signal.SIGKILL, others), (signal.SIGCONT, [first])):  # it sees both at once
+            self.assertTrue(send_all(pids, number))
+        self.completed(job, (0, 1, 2))
+        self.assertIn("too few to go on", self.slurm.output(job))
+
+    def test_a_finished_run_goes_on_with_more_epochs_and_its_time_is_up(self):
+        """There is a result: the earlier run's."""
+        self.completed(self.submit(), (0, 1, 2))
+        steps = len((self.output / "0/metrics.jsonl").read_bytes().splitlines())
+        job = self.submit(MORE_EPOCHS)
+        self.until_committed(job, 0, steps + 30)
+        self.slurm.run("scancel", "--signal=TERM", str(job))
+        self.completed(job, (0, 1, 2))
+        self.assertIn("stopped by SIGTERM", self.slurm.output(job))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """One of three launchers of a linked program is not like the others: who differs in what is told on all of them, before any step.
 
-    environment: harness.py; LOCKSTEP_WRONG_TORCH: the library of wrong_torch.cpp
+    environment: harness.py; LOCKSTEP_WRONG_TORCH, LOCKSTEP_NFS_LOCKS: the libraries of wrong_torch.cpp and nfs_locks.cpp
 """
 import os
 import pathlib
+import re
 import shutil
 import unittest
 
@@ -72,6 +73,59 @@ class UnlikeTest(unittest.TestCase):
         self.refused("node 2: the program ended with exit 2 before lockstep::init\\(\\); what it says there tells why",
                      environment={"LD_PRELOAD": os.environ["LOCKSTEP_WRONG_TORCH"]})
 
+    def test_another_libtorch(self):
+        """Built with that one, too."""
+        ring = pathlib.Path(built("ring")).read_bytes()
+        versions = set(re.findall(rb"\0(2\.\d\d\.\d)\0", ring))
+        self.assertEqual(len(versions), 1)
+        here = versions.pop().decode()
+        other = harness.scratch() / "ring-of-another-libtorch"
+        other.write_bytes(ring.replace(f"\0{here}\0".encode(), b"\0" + b"2.99.9\0"))
+        other.chmod(0o755)
+        self.addCleanup(other.unlink)
+        self.differs("torch", f"'{here}'", "'2.99.9'", "Start all with the same libtorch", program=lambda output: [other, *self.ring()(output)[1:]])
+
+    def test_another_build(self):
+        """Nothing that is compared before the first step tells of it."""
+        def built_so(case):
+            return lambda output: [built("unseen_worker"), case, output]
+        self.refused("another build of the program", all_run=built_so("right"), program=built_so("other-build"))
+
+    def one_directory(self, **environment):
+        """Of two nodes, as in a shared home."""
+        group = self.group()
+        _, second, third = group.hosts
+        third.output = second.output
+        for host in group.hosts:
+            host.environment = environment
+        group.start()
+        self.assertEqual(group.codes(), [2, 2, 2], group.told())
+        says = f"the run directory '{second.output}' of node ([12]) is also that of node ([12]) \\(.*\\): " \
+               f"give each node its own, as --output '{second.output}/node-\\1' on this one"
+        for host in group.hosts:
+            self.assertRegex(host.text(), says)
+            self.assertEqual(host.committed(), 0, group.told())
+        group.check_nothing_is_left()
+
+    def test_one_directory_of_two_nodes(self):
+        self.one_directory()
+
+    def test_one_directory_where_locks_are_each_machines_own(self):
+        self.one_directory(LD_PRELOAD=os.environ["LOCKSTEP_NFS_LOCKS"], LOCKSTEP_TEST_LOCKS="local")
+
+    def test_one_directory_where_there_are_no_locks(self):
+        self.one_directory(LD_PRELOAD=os.environ["LOCKSTEP_NFS_LOCKS"])
+
+    def test_directories_without_locks(self):
+        group = self.group()
+        for host in group.hosts:
+            host.environment = {"LD_PRELOAD": os.environ["LOCKSTEP_NFS_LOCKS"]}
+        group.start()
+        self.assertEqual(group.codes(), [0, 0, 0], group.told())
+        for host in group.hosts:
+            self.assertIn(f"the file system of the run directory '{host.output}' has no locks (Bad file descriptor)", host.text())
+        group.check_nothing_is_left()
+
     def test_lockstep(self):
         group = self.group()
         folder = group.folder / "other"
@@ -100,6 +154,17 @@ class UnlikeTest(unittest.TestCase):
         self.assertEqual(group.hosts[2].process.returncode, 2, group.told())
         for rank in (0, 2):
             group.until_said(rank, "the program differs: it does not link Lockstep on .*, it links Lockstep on .*; give the same", may_end=True)
+
+    def test_l_is_the_leaders_where_it_is_left_out(self):
+        group = self.group()
+        group.start({0: ("--rdzv-conf", "keep_alive_interval=5,keep_alive_max_attempt=2"),
+                     2: ("--rdzv-conf", "keep_alive_interval=2,keep_alive_max_attempt=2")})
+        group.hosts[2].process.wait(30)
+        self.assertEqual(group.hosts[2].process.returncode, 2, group.told())
+        group.until_said(2, "keep_alive_max_attempt differs: 4 s on .*, 10 s on .*, whose launcher leads; give the same on all nodes", may_end=True)
+        group.hosts[2].start()
+        self.assertEqual(group.codes(), [0, 0, 0], group.told())
+        group.check_nothing_is_left()
 
     def test_a_launchers_options(self):
         """Whoever is refused may come again; the others wait for it."""

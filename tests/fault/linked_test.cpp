@@ -19,7 +19,7 @@ class Linked : public ToyRun {
     Words all{"--nproc-per-node", "3", "--inject", "kill rank=1 txn=20 phase=forward"};
     all.insert(all.end(), options.begin(), options.end());
     program.insert(program.end(),
-                   {"--run-dir", run_dir(name), "--txns", "2000", "--step-us", "200"});
+                   {"--run-dir", run_dir(name), "--txns", "2000", "--step-us", "700"});
     const Outcome outcome = run(command_of(all, program), variables);
     EXPECT_EQ(outcome.code, 0) << name << outcome.err;
     EXPECT_EQ(last_line(outcome.out), expected("2000")) << name << outcome.err;
@@ -46,6 +46,21 @@ TEST_F(Linked, InALibraryThatTheProgramNeeds) {
   fs::create_directories(folder_ / "libraries");
   fs::copy(TOY_LIBRARY, folder_ / "libraries");
   expect_to_survive({}, {TOY_BY_LIBRARY}, "moved", {{"LD_LIBRARY_PATH", folder_ / "libraries"}});
+}
+
+// As is a plain program's.
+TEST_F(Linked, ARunOnOneNodeOfSeveralIsToldSo) {
+  const Words program{TOY_WORKER, "--run-dir", run_dir("run"), "--txns", "5"};
+  const auto told = [&](const Words& options, const Child::Variables& variables) {
+    const Outcome outcome = run(command_of(options, program), variables);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.err;
+  };
+  EXPECT_THAT(told({}, {{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "2"}}),
+              HasSubstr("this job of Slurm has 2 nodes"));
+  EXPECT_THAT(told({"--rdzv-backend=c10d", "--rdzv-endpoint=elsewhere"}, {}),
+              HasSubstr("is given without --nnodes"));
+  EXPECT_THAT(told({}, {}), Not(HasSubstr("--nnodes")));
 }
 
 TEST_F(Linked, BehindAWrapperThatIsSaidToLink) {

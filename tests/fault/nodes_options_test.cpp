@@ -159,7 +159,7 @@ TEST_F(NodesOptions, WhoeverStaysAloneEndsAtTheTimeout) {
              {"/bin/true"});
   EXPECT_EQ(alone.code, 69);
   EXPECT_GT(alone.seconds, 0.9);
-  EXPECT_LT(alone.seconds, 5.0);
+  EXPECT_LT(alone.seconds, 20.0);
   EXPECT_THAT(alone.err, HasSubstr("node 1 (never seen)"));
   EXPECT_TRUE(std::filesystem::is_empty(folder_ / "logs")) << "of a run that has not begun";
 }

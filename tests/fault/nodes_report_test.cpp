@@ -27,7 +27,7 @@ class NodesReport : public ThreeNodes {
     for (const int rank : {0, 1, 2})
       start(rank, {program}, {}, {{"TORCHELASTIC_ERROR_FILE", error_file(rank)}});
     for (const int rank : {0, 1, 2}) {
-      ends_.push_back(launcher(rank)->wait(std::chrono::seconds(20)));
+      ends_.push_back(launcher(rank)->wait(std::chrono::seconds(60)));
       EXPECT_EQ(ends_.back().code, code) << ends_.back().err;
     }
   }

@@ -6,8 +6,6 @@
 #include <memory>
 #include <string>
 
-#include "control/address.h"
-#include "control/sockets.h"
 #include "fault/plain_support.h"
 
 namespace lockstep::test {
@@ -28,14 +26,11 @@ class ThreeNodes : public Plain {
   void expect_all_end_with(int code) {
     for (const auto& launcher : launchers_) {
       if (!launcher) continue;
-      const Outcome outcome = launcher->wait(std::chrono::seconds(20));
+      const Outcome outcome = launcher->wait(std::chrono::seconds(60));
       EXPECT_EQ(outcome.code, code) << outcome.err;
     }
   }
-  static std::string free_port() {
-    const auto socket = control::listen_at(*control::Address::numeric("127.0.0.1", 0));
-    return std::to_string(control::Address::local_of(socket->get())->port());
-  }
+  static std::string free_port() { return std::to_string(test::free_port()); }
 
   const std::string endpoint_ = "127.0.0.1:" + free_port(), id_ = "run at " + endpoint_;
 

@@ -58,7 +58,7 @@ TEST_F(Plain, OneFailureStopsAllAndIsReported) {
   const std::string program = script("fail.sh", "#!/bin/sh\n[ $RANK = 1 ] && exit 7\nsleep 60\n");
   const Outcome outcome = launch({"--nproc-per-node", "3"}, {program});
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_LT(outcome.seconds, 5.0);
+  EXPECT_LT(outcome.seconds, 20.0);
   EXPECT_NE(outcome.err.find("Root Cause (first observed failure):\n[0]:"), std::string::npos)
       << outcome.err;
   EXPECT_NE(outcome.err.find("rank      : 1 (local_rank: 1)"), std::string::npos) << outcome.err;
@@ -139,7 +139,7 @@ TEST_F(Plain, AWorkerThatIgnoresTermIsKilled) {
   launcher.send(SIGTERM);
   const Outcome outcome = launcher.wait();
   EXPECT_EQ(outcome.code, 143);
-  EXPECT_LT(outcome.seconds, 5.0);
+  EXPECT_LT(outcome.seconds, 20.0);
   EXPECT_NE(outcome.err.find("rank 0: not ended 0.3 s after"), std::string::npos) << outcome.err;
 }
 

@@ -164,7 +164,7 @@ class Stopped(FaultTest):
             until(lambda: len(run.members()) == 3, "three members")
             pid = run.worker(rank)
             os.kill(pid, signal.SIGSTOP)
-            until(lambda: not os.path.exists(f"/proc/{pid}"), "the eviction", seconds=5)
+            until(lambda: not os.path.exists(f"/proc/{pid}"), "the eviction", seconds=30)
             with self.assertRaises(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
         run.expect(0)
@@ -305,7 +305,7 @@ class AllKilled(FaultTest):
         self.assertEqual([i["rung"] for i in run.incidents()], [3], run.err)
 
     def test_restart_from_a_checkpoint(self):
-        for every in (1, 3, 20):
+        for every in (1, 3, 10):
             run = self.run_to_end(3, self.OPTIONS + ("--checkpoint-every", every),
                                   ("--max-replacements", 0, "--max-restarts", 1, "--inject", self.EVERY))
             self.assert_same(run, self.OPTIONS)

@@ -118,6 +118,7 @@ TEST_F(SignalsTest, BeforeTheFirstStepOnlyTheLaunchersCounts) {
   ASSERT_TRUE(until([&] { return workers(launcher).size() == 2; }));
   std::this_thread::sleep_for(200ms);
   for (const pid_t pid : workers(launcher)) ::kill(pid, SIGTERM);
+  ASSERT_GT(zygote_, 1);
   ::kill(zygote_, SIGTERM);
   const Outcome outcome = launcher.wait();
   EXPECT_EQ(outcome.code, 0) << outcome.err;
@@ -204,6 +205,7 @@ TEST_F(Scripts, ADeathByOneWaitsForTheLaunchersOwn) {
     Child launcher(words);
     ASSERT_TRUE(launcher.wait_for_output("up 0\nup 0\n"));
     for (const pid_t pid : workers(launcher)) ::kill(pid, SIGTERM);
+    ASSERT_GT(zygote_, 1);
     ::kill(zygote_, SIGTERM);  // the first worker: there is no zygote
     if (launcher_too) {
       std::this_thread::sleep_for(300ms);

@@ -208,7 +208,7 @@ class Jobs(unittest.TestCase):
         self.nothing_is_left()
 
     def test_a_node_fails_and_the_job_is_requeued(self):
-        job = self.submit("srun lockstep run --rdzv-conf keep_alive_interval=1,keep_alive_max_attempt=1 "
+        job = self.submit("srun lockstep run --rdzv-conf keep_alive_interval=1,keep_alive_max_attempt=2 "
                           "train $FILE ${SLURM_RESTART_COUNT:+2}${SLURM_RESTART_COUNT:-6000}", "-w", "host2,host3", "--ntasks-per-node=1", "--requeue")
         self.started(2)
         self.bed[3].kill()

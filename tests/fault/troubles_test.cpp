@@ -59,7 +59,7 @@ TEST_F(Troubles, NoDescriptorLeftCostsTheReplacementOnly) {
       << launcher.err();
   ASSERT_EQ(::prlimit(launcher.pid(), RLIMIT_NOFILE, &before, nullptr), 0);
   launcher.send(SIGTERM);
-  const Outcome outcome = launcher.wait(5s);
+  const Outcome outcome = launcher.wait();
   EXPECT_EQ(outcome.code, 143) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("Too many open files"));
 }
@@ -118,7 +118,7 @@ TEST_F(Troubles, AWorkerThatBecomesAnotherProgramIsMadeUpFor) {
       finish({"--nproc-per-node", "3"}, {"--txns", "12", "--become-sleep", "1:5"});
   EXPECT_EQ(last_line(outcome.out), expected("12"));
   EXPECT_THAT(outcome.err, HasSubstr("closed its connection to the launcher"));
-  EXPECT_LT(outcome.seconds, 4);
+  EXPECT_LT(outcome.seconds, 20);
 }
 
 TEST_F(Troubles, NewcomersWhoseDataAreGoneCostNobodyElse) {
@@ -150,7 +150,7 @@ TEST_F(Troubles, AStoppedLauncherIsNamedAfterADeadline) {
   for (int i = 0; i < 12; ++i)  // more than may wait to be accepted
     askers.push_back(std::make_unique<Child>(Words{LOCKSTEP_PROGRAM, "status", run_dir()}));
   for (const auto& asker : askers) {
-    const Outcome outcome = asker->wait(15s);
+    const Outcome outcome = asker->wait(60s);
     EXPECT_EQ(outcome.code, 69);
     EXPECT_THAT(outcome.err, HasSubstr("does not answer within 10 s; is it stopped?"));
   }

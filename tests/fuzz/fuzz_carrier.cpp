@@ -124,7 +124,7 @@ class Link {
   explicit Link(BoardPages& pages)
       : pages_(pages),
         memory_(pages.renew()),
-        carrier_(memory_->plan(), *memory_, {0, 1}, [](const std::string&) {}) {
+        carrier_(memory_->plan(), *memory_, {0, 1}, [](const Line&) {}) {
     auto streams = std::make_unique<Streams>();
     streams_ = streams.get();
     carrier_.use(std::move(streams));

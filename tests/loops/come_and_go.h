@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -12,6 +13,7 @@
 #include <utility>
 
 #include "lockstep/step.h"
+#include "support/until.h"
 
 // A worker that leaves, and is late: stopped (--inject) in each step behind its share, it is woken
 // in the next by rank 1; once the others' table is without it, by rank 0 four steps later, as that
@@ -44,13 +46,12 @@ class LateLeaver {
     long pid = 0;
     std::ifstream(path_) >> pid;
     const std::string stat = "/proc/" + std::to_string(pid) + "/stat";
-    for (int i = 0; i < 10000; ++i) {
+    const bool is_stopped_or_gone = lockstep::test::until([&] {
       std::string name, state;
-      std::ifstream(stat) >> pid >> name >> state;
-      if (state == "T") break;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    ::kill(static_cast<pid_t>(pid), SIGCONT);
+      return !(std::ifstream(stat) >> pid >> name >> state) || state == "T";
+    });
+    if (!is_stopped_or_gone) std::abort();
+    if (pid > 0) ::kill(static_cast<pid_t>(pid), SIGCONT);
   }
   std::string path_;  // of a file with the leaver's process, and how those begin that go with it
   int rank_, without_ = 0;
@@ -65,6 +66,7 @@ inline void die_with_a_newcomer(int rank, const Newcomer& newcomer, const std::s
   if (rank == newcomer.rank && share.virtual_worker() == newcomer.share && share.global_step() > 6)
     std::ofstream(sign).flush();
   if (rank != 0 || share.virtual_worker() != 0) return;
-  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  const auto wait = std::chrono::milliseconds(share.global_step() > 6 ? 300 : 0);
+  lockstep::test::until([&] { return std::filesystem::exists(sign); }, wait);
   if (std::filesystem::remove(sign)) ::kill(::getpid(), SIGKILL);
 }

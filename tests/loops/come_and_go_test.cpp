@@ -140,7 +140,7 @@ TEST_F(ComeAndGo, AWorkerThatLeavesLateEndsNothing) {
         3, name, {"--stop-grace", "60", "--inject", "stop rank=2 phase=exchange repeat=100000"}));
     ASSERT_TRUE(until([&] { return count(read_text(folder_ / "run/metrics.jsonl"), "\n") > 9; }));
     EXPECT_EQ(run({LOCKSTEP_PROGRAM, "scale", folder_ / "run", "2"}).code, 0);
-    const Outcome outcome = job.wait(std::chrono::seconds(20));
+    const Outcome outcome = job.wait();
     EXPECT_EQ(outcome.code, 0) << name << ": " << outcome.err;
     EXPECT_EQ(count(outcome.err, "is in eval()"), 0) << name << ": " << outcome.err;
     EXPECT_EQ(count(outcome.err, "died"), 0) << name << ": " << outcome.err;  // it has no result

@@ -1,6 +1,7 @@
-// phases_worker CASE RUN_DIR: a loop of Step's (or a Trainer) that freezes and unfreezes, right or
-// wrong in the way that CASE says. V = 4, kSteps steps without data: what a share is made of
-// follows from its number and the step's. "plain-..." is a plain loop of libtorch, for one worker.
+// phases_worker CASE RUN_DIR [DOZENS]: a loop of Step's (or a Trainer) that freezes and unfreezes,
+// right or wrong in the way that CASE says. V = 4, so many dozen steps (2) without data: what a
+// share is made of follows from its number and the step's. "plain-..." is a plain loop of libtorch,
+// for one worker.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -28,12 +29,13 @@ using lockstep::Share;
 using lockstep::Status;
 using lockstep::Step;
 
-constexpr std::int64_t kSteps = 24;
-constexpr std::int64_t kFrozen = 8, kHeadToo = 10, kUnfrozen = 14;  // the phases' first steps
+constexpr std::int64_t kRound = 24;                                 // steps
+constexpr std::int64_t kFrozen = 8, kHeadToo = 10, kUnfrozen = 14;  // the phases' first steps in it
 
 struct Job {
   lockstep::Context& context;
   std::string name, output;
+  std::int64_t steps;
   bool is(const char* wanted) const { return name == wanted; }
   bool begins(const char* wanted) const { return name.starts_with(wanted); }
 };
@@ -76,7 +78,8 @@ struct Parts {
 };
 
 // What a run's loop does before each step: a function of its number.
-void phase(const Job& job, Parts& parts, std::int64_t step) {
+void phase(const Job& job, Parts& parts, std::int64_t global_step) {
+  const std::int64_t step = global_step % kRound;
   const bool later = job.begins("later");
   if (step == kFrozen) set_gradients(*parts.net->body, later);
   if (step == kHeadToo) parts.net->head->weight.set_requires_grad(false);
@@ -145,7 +148,7 @@ lockstep::RunOptions options_of(const Job& job) {
   lockstep::RunOptions options;
   options.output = job.output;
   options.virtual_workers = job.begins("one") ? 1 : 4;
-  options.max_steps = kSteps;
+  options.max_steps = job.steps;
   options.checkpoint_every = lockstep::Duration::steps(12);
   if (job.begins("gan")) options.updates_per_step = 2;
   if (job.begins("clipped")) options.clip_grad_norm = 0.1;
@@ -188,9 +191,12 @@ Status train(const Job& job) {
     if (!more) break;
     if (!job.begins("hook") && !job.is("never")) phase(job, parts, step.global_step());
     misuse(job, parts, step);
-    if (step.global_step() == 13)
+    // In a run of more steps its writer may be killed: it waited for none to come.
+    if (job.steps == kRound && step.global_step() == 13)
       wait_for(job.output + "/checkpoints/step-000000" + (job.begins("gan") ? "24" : "12"));
-    if (job.is("slow")) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    // Newcomers come in before the end.
+    if (job.is("slow") || job.steps > kRound)
+      std::this_thread::sleep_for(std::chrono::milliseconds(job.is("slow") ? 150 : 10));
     LOCKSTEP_TRY(job.begins("gan") ? step.run({{*parts.optimizer, loss}, {parts.of_critic, loss}})
                                    : step.run(*parts.optimizer, loss));
   }
@@ -201,7 +207,7 @@ Status train(const Job& job) {
 // The same without a run.
 Status plain(const Job& job) {
   Parts parts(job);
-  for (std::int64_t step = 0; step < kSteps; ++step) {
+  for (std::int64_t step = 0; step < job.steps; ++step) {
     phase(job, parts, step);
     parts.optimizer->zero_grad();
     loss_of(parts, step, 0).backward();
@@ -249,6 +255,9 @@ Status run(const Job& job) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 2;
-  loops::run_worker([&](lockstep::Context& context) { return run({context, argv[1], argv[2]}); });
+  if (argc != 3 && argc != 4) return 2;
+  const std::int64_t dozens = argc == 4 ? std::stoll(argv[3]) : 2;
+  loops::run_worker([&](lockstep::Context& context) {
+    return run({context, argv[1], argv[2], 12 * dozens});
+  });
 }

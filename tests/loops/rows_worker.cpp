@@ -114,7 +114,7 @@ Status train(const Job& job, const Data& set) {
   for (;;) {
     LOCKSTEP_ASSIGN(const bool more, step.next());
     if (!more) break;
-    if (job.has("slow")) std::this_thread::sleep_for(std::chrono::milliseconds(40));
+    if (job.has("slow")) std::this_thread::sleep_for(std::chrono::milliseconds(120));
     LOCKSTEP_ASSIGN(const at::Tensor h, state.carried("h"));
     if (job.is("resets") && step.global_step() % step.steps_per_epoch() == 0) h.zero_();
     LOCKSTEP_TRY(job.run(step, parts.optimizer, loss));

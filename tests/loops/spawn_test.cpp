@@ -190,7 +190,9 @@ TEST_F(Spawn, TheCallersDeathAtTheStartEndsTheRunToo) {
 TEST_F(Spawn, TheLaunchersDeathEndsTheRunAndIsTold) {
   Child caller(command("3", "slow"));
   ASSERT_TRUE(caller.wait_for_output("Epoch [4/20]"));
-  ::kill(launcher_of(caller.pid()), SIGKILL);
+  const pid_t launcher = launcher_of(caller.pid());
+  ASSERT_GT(launcher, 1);
+  ::kill(launcher, SIGKILL);
   const Outcome outcome = caller.wait();
   expect_error(outcome, 75, {"was ended by signal 9"});
   EXPECT_NE(outcome.out.find("spawn() has returned"), std::string::npos);

@@ -133,7 +133,7 @@ TEST_F(Updates, AStopComesBetweenSteps) {
 TEST_F(Updates, TheLoopsOwnCodeCountsOnceAStep) {
   const std::string whole = hash_in(launched(3, "slow"));
   const Outcome outcome = launched(
-      3, "slow", {"--max-restarts", "1", "--inject", "kill txn=69 phase=forward repeat=3"});
+      3, "slow", {"--max-restarts", "1", "--inject", "kill txn=270 phase=forward repeat=3"});
   EXPECT_EQ(killed_in(outcome), 3) << outcome.err;
   EXPECT_NE(outcome.err.find("resuming from"), std::string::npos) << outcome.err;
   EXPECT_EQ(hash_in(outcome), whole) << outcome.err;

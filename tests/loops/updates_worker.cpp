@@ -353,7 +353,7 @@ Status without_data(const Job& job) {
 
 // For a file, which says that the process may end.
 void wait_for(const std::string& path) {
-  lockstep::test::until([&] { return std::filesystem::exists(path); }, std::chrono::seconds(30));
+  lockstep::test::until([&] { return std::filesystem::exists(path); }, std::chrono::seconds(300));
 }
 
 Status trainer(const Job& job) {

@@ -124,8 +124,9 @@ Result<int> run(std::span<const std::string> arguments, std::optional<Spawned>&&
   LOCKSTEP_TRY(check_proc());
   LOCKSTEP_TRY(coord::parse_faults(options.inject));
   LOCKSTEP_ASSIGN(Program program, program_for(options, spawned || attached, arguments));
+  for (const std::string& line : options.notices) log_warning(line);
   if (!program.linked)
-    for (const std::string& line : options.notices) log_warning(line);
+    for (const std::string& line : options.notices_of_plain) log_warning(line);
   LOCKSTEP_ASSIGN(const auto agent, Agent::open(std::move(options), std::move(program),
                                                 std::move(spawned), std::move(attached)));
   return agent->run();

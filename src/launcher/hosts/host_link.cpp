@@ -21,9 +21,19 @@ HostLink::HostLink(Around around) : around_(std::move(around)) {
     around_.look();
   };
   events.working = [this](const carrier::Working& working) { working_ = working.hosts; };
-  events.line = [](const std::string& line) { log_info(for_terminal(line)); };
+  events.line = [this](const carrier::Line& line) { tell(line); };
   events.gone = [this](const std::string& why) { gone(why); };
   link_ = std::make_unique<LinkProcess>(around_.loop, around_.timers, std::move(events));
+}
+
+// That another one has ended is told a moment later, if this one goes on.
+void HostLink::tell(const carrier::Line& line) {
+  if (!line.is_end) return log_info(for_terminal(line.text));
+  ended_.push_back(for_terminal(line.text));
+  if (ended_.size() > 1) return;  // the first one's moment is theirs, too
+  tell_ended_ = around_.timers.in(1s, [this] {
+    for (const std::string& text : std::exchange(ended_, {})) log_info(text);
+  });
 }
 
 Status HostLink::listen() {
@@ -121,7 +131,7 @@ void HostLink::take_board() {
   plan.listener = listener_.get();
   plan.self = {static_cast<std::uint64_t>(facts().restarts), around_.head.coordinator().view().stay,
                around_.mesh.party().incarnation};
-  plan.limits.silence = around_.limit;
+  plan.limits.silence = around_.limit();
   since_ = Deadline::in(1s);
   if (const Status started = link_->start(plan); !started.ok())
     return around_.head.leave(exit_code(started.error().kind), started.error().message);

@@ -45,7 +45,7 @@ class HostLink {
     control::Timers& timers;
     const Mesh& mesh;
     HostsHead& head;
-    std::chrono::milliseconds limit;  // L
+    std::function<std::chrono::milliseconds()> limit;  // L, once all have met
     std::function<int()> board_fd;
     std::function<coord::Board()> board;                 // mapped whole
     std::function<void(const link::RoundMessage&)> say;  // to the leader
@@ -82,6 +82,7 @@ class HostLink {
   link::HostIndex index() const { return static_cast<link::HostIndex>(around_.mesh.self()); }
   void take_board();
   void gone(const std::string& why);
+  void tell(const carrier::Line& line);
   void promise();
   void order();
   std::vector<links::Other> others() const;
@@ -99,6 +100,8 @@ class HostLink {
   int short_lives_ = 0;                   // of links before it, in a row
   std::optional<link::Stamp> closed_;     // by the link
   std::vector<link::HostIndex> working_;  // with these the link has a stream
+  std::vector<std::string> ended_;        // lines about others' links, to be told
+  control::Timers::Timer tell_ended_;
   bool order_due_ = false;
   bool renews_ = false;      // the link is to end, as its board has
   coord::RunFacts ordered_;  // as the link was told last

@@ -27,7 +27,8 @@ void HostsHead::leave(int code, std::string why) {
 
 coord::Actions HostsHead::handle(const coord::Event& event, std::uint64_t now_ns) {
   if (over_) return {};
-  if (const auto* signal = std::get_if<event::Signal>(&event)) signal_ = signal->number;
+  const auto* signal = std::get_if<event::Signal>(&event);
+  const bool is_first = signal != nullptr && std::exchange(signal_, signal->number) == 0;
   if (waits_alone_ && signal_ != 0)  // also one that a leader has heard that leads no more
     leave(128 + signal_, "stopped by " + signal_name(signal_) + " while this node was alone");
   coord::Actions actions;
@@ -35,6 +36,7 @@ coord::Actions HostsHead::handle(const coord::Event& event, std::uint64_t now_ns
     actions.insert(actions.end(), std::make_move_iterator(more.begin()),
                    std::make_move_iterator(more.end()));
   };
+  if (is_first) tell_signal(actions);
   if (leaves_) {
     if (coordinator_)
       for (const coord::WorkerView& worker : coordinator_->view().workers)
@@ -60,6 +62,14 @@ coord::Actions HostsHead::handle(const coord::Event& event, std::uint64_t now_ns
   if (is_let_go_ && ended_ && !leaves_) end(actions);
   over_ = leaves_ || (is_let_go_ && ended_);
   return actions;
+}
+
+// Where the run's keeper is, it says what comes of it; here nothing is seen of it for some time.
+void HostsHead::tell_signal(coord::Actions& actions) {
+  if (!coordinator_ || coordinator_->leads() != nullptr || leaves_) return;
+  const std::string text = signal_name(signal_) +
+                           ": the run is asked to stop, on all nodes; ^C once more ends it at once";
+  actions.push_back({action::Print{action::Severity::kInfo, text}, "a signal"});
 }
 
 // Where the run's keeper is, it says so too.

@@ -41,6 +41,7 @@ class HostsHead final : public coord::Head {
 
  private:
   coord::Actions wait(const coord::Event& event);
+  void tell_signal(coord::Actions& actions);
   void hold_end(coord::Actions& actions);
   void end(coord::Actions& actions);
 

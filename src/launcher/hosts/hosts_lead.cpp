@@ -193,8 +193,7 @@ bool HostsLead::follow() {
   if (!restarts && std::exchange(start_, state.facts.restarts) != state.facts.restarts)
     forget_rounds();  // the group has started anew
   coord::RunLead::Follows follows = run().in_force();
-  for (const auto& [stay, of_set] : follows.take_out)
-    if (!state.hosts[stay.host].off_tables) to_take_out_.push_back({stay, of_set});
+  for (const auto& [stay, of_set] : follows.take_out) to_take_out_.push_back({stay, of_set});
   to_bring_.insert(to_bring_.end(), follows.bring.begin(), follows.bring.end());
   around_.quorum.look(now());  // rounds come behind what they follow from
   around_.head.later([actions = std::move(follows.actions)](coord::Coordinator&, std::uint64_t) {

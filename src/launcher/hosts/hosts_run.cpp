@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/seconds.h"
 #include "base/text.h"
+#include "launcher/output/host_name.h"
 #include "star/beat.h"
 
 namespace lockstep::launcher {
@@ -37,13 +38,14 @@ std::unique_ptr<coord::Head> HostsRun::make_head(const coord::Config& config) {
 }
 
 std::chrono::milliseconds HostsRun::limit() const {
-  return around_.options.nodes.limit.value_or(kLimit);
+  if (!mesh_ || !mesh_->is_formed()) return around_.options.nodes.limit.value_or(kLimit);
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::nanoseconds(mesh_->formed().limit_ns));
 }
 
 quorum::Settings HostsRun::settings() const {
   quorum::Settings settings;
   settings.silence = ns(limit());
-  settings.stagger = 150'000'000;
   settings.by_file = !around_.options.nodes.lock_directory.empty();
   settings.join_timeout = 3 * settings.silence;  // all have met by then
   return settings;
@@ -59,8 +61,9 @@ Status HostsRun::open() {
   mesh_ = std::make_unique<Mesh>(around_.loop, *timers_, around_.options, limit(), mesh_events());
   LOCKSTEP_TRY(open_tie_break());
   LOCKSTEP_TRY(mesh_->find());
-  HostLink::Around link{around_.loop,     *timers_,      *mesh_, *head_,      limit(),
-                        around_.board_fd, around_.board, {},     around_.look};
+  HostLink::Around link{
+      around_.loop,     *timers_,      *mesh_, *head_,      [this] { return limit(); },
+      around_.board_fd, around_.board, {},     around_.look};
   // To the leader.
   link.say = [this](const link::RoundMessage& message) {
     if (const Status said = talk_->tell(message); !said.ok())
@@ -208,6 +211,8 @@ void HostsRun::renew_board() {
   is_new_start ? records_copy_->end() : records_copy_->begin(stay);
 }
 
+rundir::NodeOfRun HostsRun::node() const { return {mesh_->formed().run, self(), host_name()}; }
+
 // What others have said while this agent stood still waits to be read.
 void HostsRun::forget_own_pause() {
   const std::uint64_t gap = now() - beat_at_;
@@ -232,15 +237,18 @@ void HostsRun::beat() {
     talk_->reaches_not(link_->unreached());
     talk_->look(head_->coordinator().view());
     quorum_->beat(now());
+    tell_who_comes();
     wake();
   } else if (all_here_by_.passed()) {
     head_->leave(exit_code(ErrorKind::kUnavailable),
                  "not all nodes came within " + seconds(ns(around_.options.nodes.join_timeout)) +
                      " (--rdzv-conf join_timeout)" +
-                     (mesh_->meeting().leads ? "; missing: " + mesh_->missing() : ""));
-  } else if (mesh_->meeting().leads && tell_missing_at_.passed()) {
+                     (mesh_->missing().empty() ? "" : "; missing: " + mesh_->missing()));
+  } else if (tell_missing_at_.passed() && !mesh_->missing().empty()) {
     tell_missing_at_ = Deadline::in(star::kLineEvery);
-    log_info("waiting for " + mesh_->missing() + leads_at(around_.options.nodes, mesh_->meeting()));
+    const Meeting& meeting = mesh_->meeting();
+    log_info("waiting for " + mesh_->missing() +
+             (meeting.leads ? leads_at(around_.options.nodes, meeting) : ""));
   }
   around_.look();
 }

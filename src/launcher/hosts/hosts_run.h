@@ -39,6 +39,7 @@
 #include "launcher/processes/process.h"
 #include "link/agent_talk.h"
 #include "lockstep/status.h"
+#include "rundir/lock.h"
 
 namespace lockstep::launcher {
 
@@ -72,13 +73,14 @@ class HostsRun {
   bool event(const ChildEvent& event) { return link_ && link_->event(event); }
   bool keeps(pid_t child) const { return link_ && link_->keeps(child); }
   int self() const { return static_cast<int>(mesh_->self()); }
+  rundir::NodeOfRun node() const;  // once all have met, as self()
   // The run has ended: says goodbye to all, and waits, 1 s at most, until they have it.
   void leave();
 
  private:
   enum class To : char { kAgent, kLeader, kHost };
 
-  std::chrono::milliseconds limit() const;
+  std::chrono::milliseconds limit() const;  // the leader's, once all have met
   quorum::Settings settings() const;
   Mesh::Events mesh_events();
   void form();
@@ -100,8 +102,10 @@ class HostsRun {
   void look_who_leads();
   void follow_leader();
   bool follow_state();
+  void tell_who_is_lost(const coord::RunFacts& facts);
   void take_up_lead();
   void knock_at(std::size_t host);
+  void tell_who_comes();
   bool end_if_due();
   void tell_who_may_not_know() const;
   void lose_quorum();
@@ -146,6 +150,7 @@ class HostsRun {
   std::uint64_t clock_at_ = 0;
   std::map<std::size_t, std::unique_ptr<control::Knock>> knocks_;  // at hosts that have closed
   std::set<std::size_t> ended_;  // hosts whose launchers have ended, as is known
+  std::set<std::size_t> lost_;   // as the run's state has it
 
   std::uint64_t beat_at_ = 0;  // the last one, or the end of a pause behind it
   Deadline next_seen_;

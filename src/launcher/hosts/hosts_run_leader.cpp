@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/seconds.h"
 #include "base/text.h"
 #include "launcher/hosts/hosts_run.h"
 
@@ -47,11 +48,21 @@ void HostsRun::follow_leader() {
   const std::uint64_t term = quorum_->agent().term();
   if (leader_ == leader->host && leads_in_ == term) return;
   talk_->close();
+  if (leader_ && leader_ != leader->host && !is_self(leader->host))
+    log_info("node " + std::to_string(leader->host) + " leads the run from now on");
   leader_ = leader->host;
   leads_in_ = term;
   link_->follow(term);
   mesh_->expect_words_of(*leader_);
   if (!is_self(*leader_) && mesh_->has(*leader_)) talk_->open(head_->coordinator().view());
+}
+
+// Who leads says so by itself, and why.
+void HostsRun::tell_who_is_lost(const coord::RunFacts& facts) {
+  for (std::size_t host = 0; host < facts.hosts.size(); ++host)
+    if (facts.hosts[host].standing == coord::Standing::kOut && lost_.insert(host).second &&
+        !lead_ && !is_self(host))
+      log_warning("node " + std::to_string(host) + " is lost; the others go on");
 }
 
 bool HostsRun::follow_state() {
@@ -69,6 +80,7 @@ bool HostsRun::follow_state() {
     head_->leave(exit_code(ErrorKind::kBadData), for_terminal(state.error().message));
     return true;
   }
+  tell_who_is_lost(state->facts);
   talk_->forget(state->facts.hosts[mesh_->self()].heard);
   clock_ = state->clock;
   clock_at_ = run_at_;
@@ -124,6 +136,14 @@ void HostsRun::knock_at(std::size_t host) {
       });
 }
 
+// Where another launcher may be started in the place of the endpoint's, which has ended. One that
+// lives, and was cut off, is dialled again and hears it so.
+void HostsRun::tell_who_comes() {
+  const std::size_t host = mesh_->endpoint();
+  const quorum::Set& set = quorum_->agent().facts().set;
+  if (ended_.contains(host) && set && !set.has(quorum_->member(host))) mesh_->tell_at_endpoint();
+}
+
 bool HostsRun::end_if_due() {
   quorum::Agent& agent = quorum_->agent();
   if (const auto& end = head_->ended(); end && lead_)
@@ -152,17 +172,18 @@ void HostsRun::tell_who_may_not_know() const {
 
 void HostsRun::lose_quorum() {
   const bool is_formed = quorum_->agent().ending()->why != quorum::Ending::kNotFormed;
-  const std::string time = std::to_string(3 * limit().count()) + " ms";
+  const std::string time = seconds(quorum_->agent().ending()->waited);
   if (is_denied())
     return head_->leave(exit_code(ErrorKind::kResumable),
                         "node " + std::to_string(file_.other) +
-                            " has the lock file (--tie-break), and has not been heard for " + time +
+                            " has the lock file (--tie-break), and was not heard for another " +
+                            time +
                             ": it goes on alone, or has died; then the same command on both nodes "
                             "goes on from the last checkpoint");
   head_->leave(exit_code(ErrorKind::kResumable),
-               is_formed ? "the launcher that leads has not been heard for " + time +
-                               ", and those that are heard are too few to go on; the same command "
-                               "on all nodes goes on from the last checkpoint"
+               is_formed ? "the launcher that leads has not been heard, and for another " + time +
+                               " those that are heard were too few to go on; the same command on "
+                               "all nodes goes on from the last checkpoint"
                          : "all nodes had come, and then the launcher at the endpoint was not "
                            "heard for " +
                                time +

@@ -68,8 +68,10 @@ Status LinkProcess::start(const Plan& plan) {
   const auto pid = spawn_process(spec);
   if (!pid.ok()) {
     close();
+    const bool is_missing = ::access(plan_.program.c_str(), X_OK) != 0;
     return Error{pid.error().kind,
-                 pid.error().message + "; install it beside 'lockstep', from the same build"};
+                 pid.error().message +
+                     (is_missing ? "; install it beside 'lockstep', from the same build" : "")};
   }
   pid_ = *pid;
   is_said_ = !newest_.has_value();
@@ -158,7 +160,7 @@ void LinkProcess::hear(const carrier::Message& message) {
   } else if (const auto* working = std::get_if<carrier::Working>(&message)) {
     events_.working(*working);
   } else if (const auto* line = std::get_if<carrier::Line>(&message)) {
-    events_.line(line->text);
+    events_.line(*line);
   } else {
     kill("said what only an agent says");
   }

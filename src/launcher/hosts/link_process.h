@@ -54,7 +54,7 @@ class LinkProcess {
   struct Events {
     std::function<void(const carrier::Closed&)> closed;
     std::function<void(const carrier::Working&)> working;
-    std::function<void(const std::string& line)> line;  // for the log
+    std::function<void(const carrier::Line&)> line;  // for the log
     // It has ended, and is reaped; for the log. It may be started again in here.
     std::function<void(const std::string& why)> gone;
   };

@@ -1,9 +1,11 @@
 #include "launcher/hosts/mesh.h"
 
+#include <chrono>
 #include <utility>
 #include <variant>
 
 #include "base/clock.h"
+#include "base/endpoint.h"
 #include "base/errors.h"
 #include "base/log.h"
 #include "base/random_hex.h"
@@ -14,6 +16,8 @@
 
 namespace lockstep::launcher {
 namespace {
+
+using namespace std::chrono_literals;
 
 // Abstract sockets are named by a number: this one is no endpoint's.
 constexpr std::uint32_t kBeyondPorts = 65'536;
@@ -68,9 +72,13 @@ Status Mesh::answer_others() {
   return {};
 }
 
+std::uint64_t Mesh::limit_ns() const {
+  return is_formed() ? formed_.limit_ns : static_cast<std::uint64_t>(limit_.count());
+}
+
 star::message::Hello Mesh::hello() const {
   star::message::Hello hello = hello_of(options_);
-  hello.limit_ns = static_cast<std::uint64_t>(limit_.count());
+  if (options_.nodes.limit || meeting_.leads || is_formed()) hello.limit_ns = limit_ns();
   hello.linked = true;
   if (const std::string& path = options_.nodes.lock_directory; !path.empty())
     hello.tie_break = "lockfile=" + path;
@@ -121,14 +129,8 @@ Status Mesh::lead() {
 }
 
 star::Spoke::Plan Mesh::spoke_plan(const std::string& host, int port) const {
-  return {host,
-          port,
-          meeting_.on_this_machine,
-          hello(),
-          party_,
-          meeting_.tls,
-          meeting_.from,
-          static_cast<std::uint64_t>(limit_.count())};
+  return {host,          port,      meeting_.on_this_machine, hello(), party_, meeting_.tls,
+          meeting_.from, limit_ns()};
 }
 
 void Mesh::dial() {
@@ -144,6 +146,7 @@ void Mesh::dial() {
   events.refused = [this](const nodes::Final& why) {
     if (!is_formed()) events_.refused(why.code, for_terminal(why.text));
   };
+  events.refused_here = [this] { look_again_ = timers_.in(0ms, [this] { look_again(); }); };
   events.of_hosts = [this](const star::Message& message) {
     if (const auto* formed = std::get_if<star::message::Formed>(&message)) form(*formed);
     const auto* talk = std::get_if<star::message::Talk>(&message);
@@ -152,6 +155,19 @@ void Mesh::dial() {
   to_endpoint_ = std::make_unique<star::Spoke>(
       loop_, timers_, spoke_plan(options_.nodes.endpoint_host, options_.nodes.endpoint_port),
       std::move(events));
+}
+
+// The endpoint's name leads to this machine, and nobody leads.
+void Mesh::look_again() {
+  Status done = launcher::look_again(options_.nodes, meeting_);
+  if (done.ok() && !meeting_.leads) return;
+  if (done.ok()) {
+    to_endpoint_.reset();
+    door_ = {};
+    port_ = 0;
+    done = lead();
+  }
+  if (!done.ok()) events_.refused(exit_code(done.error().kind), done.error().message);
 }
 
 // On a connection that is made again it is said once more.
@@ -214,7 +230,12 @@ std::string Mesh::address_of(std::size_t host) const {
 }
 
 std::string Mesh::missing() const {
-  return meeting_.leads && gathering_ ? gathering_->missing() : "";
+  if (meeting_.leads) return gathering_ ? gathering_->missing() : "";
+  const bool is_there = to_endpoint_ && to_endpoint_->is_open();
+  return is_there ? "other nodes (the launcher at " +
+                        endpoint_text(options_.nodes.endpoint_host, options_.nodes.endpoint_port) +
+                        " names them)"
+                  : "";
 }
 
 void Mesh::opened(std::size_t host) {
@@ -261,7 +282,15 @@ void Mesh::drop(std::size_t host) {
   if (star::Spoke* by = spoke(host)) by->leave();
 }
 
+void Mesh::tell_at_endpoint() {
+  if (notice_) return;
+  const auto& nodes = options_.nodes;
+  notice_ = std::make_unique<star::Notice>(
+      loop_, timers_, spoke_plan(nodes.endpoint_host, nodes.endpoint_port), claim());
+}
+
 void Mesh::leave() {
+  notice_.reset();
   if (gathering_) gathering_->leave();
   if (to_endpoint_) to_endpoint_->leave();
   for (auto& [host, by] : spokes_) by->leave();

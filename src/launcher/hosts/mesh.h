@@ -4,6 +4,8 @@
 // dialled again, also while the other one is out of the run: it is to be told so. Who cannot be
 // reached is for others to judge and to tell.
 //
+// Whoever was refused by its own machine, before there was a connection, becomes the endpoint's.
+//
 // Where agents answer others than at the endpoint: a free port of theirs; within one machine an
 // abstract socket, whose number is no port's.
 //
@@ -26,6 +28,7 @@
 #include "launcher/options/options.h"
 #include "lockstep/status.h"
 #include "star/gathering.h"
+#include "star/notice.h"
 #include "star/spoke.h"
 
 namespace lockstep::launcher {
@@ -41,7 +44,7 @@ class Mesh {
     // This agent cannot take part.
     std::function<void(int code, const std::string& why)> refused;
   };
-  // `limit`: L.
+  // `limit`: L, as this agent has it; once all have met it is the endpoint's.
   Mesh(Loop& loop, control::Timers& timers, const LaunchOptions& options,
        std::chrono::nanoseconds limit, Events events);
   ~Mesh();
@@ -59,8 +62,9 @@ class Mesh {
   std::size_t self() const { return static_cast<std::size_t>(formed_.self); }
   // Numeric; as it is seen from here or at the endpoint.
   std::string address_of(std::size_t host) const;
+  std::size_t endpoint() const { return endpoint_; }  // the host whose agent is the endpoint's
 
-  // Who has not come yet, and where, for people; "": this agent is not the endpoint's.
+  // Who has not come yet, for people, or who can tell; "": the endpoint's agent is not reached.
   std::string missing() const;
   const Meeting& meeting() const { return meeting_; }
   const control::Party& party() const { return party_; }
@@ -71,15 +75,20 @@ class Mesh {
   // Who leads: all others speak to it alone, as long as all is well.
   void expect_words_of(std::size_t leader);
   void drop(std::size_t host);  // its launcher has ended
-  void leave();                 // says goodbye to all; what is on its way still arrives
+  // The run goes on without the agent that was the endpoint's, which is dropped: whoever is started
+  // there is to hear so. As often as one likes.
+  void tell_at_endpoint();
+  void leave();  // says goodbye to all; what is on its way still arrives
   bool has_left() const;
 
  private:
+  std::uint64_t limit_ns() const;
   star::message::Hello hello() const;
   star::message::Claim claim() const;
   Status answer_others();
   Status lead();
   void dial();
+  void look_again();
   void form(const star::message::Formed& formed);
   void reach_others();
   std::unique_ptr<star::Spoke> spoke_to(std::size_t host);
@@ -93,7 +102,7 @@ class Mesh {
   Loop& loop_;
   control::Timers& timers_;
   const LaunchOptions& options_;
-  const std::chrono::nanoseconds limit_;
+  const std::chrono::nanoseconds limit_;  // until all have met
   const Events events_;
   const control::Party party_;
   Meeting meeting_;
@@ -102,9 +111,11 @@ class Mesh {
   star::Hub::ListenSocket door_;                // there, until all have met
   std::unique_ptr<star::Gathering> gathering_;  // the endpoint's, or this agent's own
   std::unique_ptr<star::Spoke> to_endpoint_;    // elsewhere
+  std::unique_ptr<star::Notice> notice_;        // the same, once that one is dropped and out
   std::map<std::size_t, std::unique_ptr<star::Spoke>> spokes_;  // others that this agent dials
-  std::size_t endpoint_ = 0;                                    // whose agent is the endpoint's
+  std::size_t endpoint_ = 0;
   std::map<std::size_t, bool> has_;
+  control::Timers::Timer look_again_;
   star::message::Formed formed_{.self = -1, .run = 0, .hosts = {}};
 };
 

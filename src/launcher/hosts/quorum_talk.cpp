@@ -13,12 +13,13 @@ QuorumTalk::QuorumTalk(const quorum::Settings& settings, std::vector<quorum::Mem
       say_(std::move(say)),
       agent_(settings, members_[self], now),
       is_open_(members_.size()),
-      said_(says()) {}
+      said_(says(now)) {}
 
-QuorumTalk::Says QuorumTalk::says() const {
-  return {agent_.term(),     agent_.role(),         agent_.vote(),
-          agent_.leader(),   agent_.facts().stamp,  agent_.facts().set.id,
-          agent_.in_force(), agent_.acknowledged(), agent_.ending().has_value()};
+QuorumTalk::Says QuorumTalk::says(std::uint64_t now) const {
+  return {agent_.term(),       agent_.role(),         agent_.vote(),
+          agent_.leader(),     agent_.facts().stamp,  agent_.facts().set.id,
+          agent_.in_force(),   agent_.acknowledged(), agent_.ending().has_value(),
+          agent_.has_turn(now)};
 }
 
 void QuorumTalk::open(std::size_t host, std::uint64_t now) {
@@ -43,13 +44,13 @@ void QuorumTalk::say(std::size_t host, std::uint64_t now) {
 }
 
 void QuorumTalk::beat(std::uint64_t now) {
-  said_ = says();
+  said_ = says(now);
   for (std::size_t host = 0; host < members_.size(); ++host)
     if (host != self_ && agent_.speaks_to(members_[host], now)) say(host, now);
 }
 
 void QuorumTalk::look(std::uint64_t now) {
-  if (said_ != says()) beat(now);
+  if (said_ != says(now)) beat(now);
 }
 
 }  // namespace lockstep::launcher

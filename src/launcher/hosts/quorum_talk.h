@@ -45,9 +45,10 @@ class QuorumTalk {
 
  private:
   // What others are to know at once.
-  using Says = std::tuple<std::uint64_t, quorum::Role, std::optional<quorum::Member>,
-                          std::optional<quorum::Member>, Stamp, std::uint64_t, Stamp, Stamp, bool>;
-  Says says() const;
+  using Says =
+      std::tuple<std::uint64_t, quorum::Role, std::optional<quorum::Member>,
+                 std::optional<quorum::Member>, Stamp, std::uint64_t, Stamp, Stamp, bool, bool>;
+  Says says(std::uint64_t now) const;
 
   const std::vector<quorum::Member> members_;
   const std::size_t self_;

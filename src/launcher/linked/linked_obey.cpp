@@ -1,5 +1,6 @@
 // What the coordinator wants done of a linked program's board, records and members.
-#include <chrono>
+#include <algorithm>
+#include <utility>
 
 #include "base/env.h"
 #include "base/log.h"
@@ -49,32 +50,39 @@ void LinkedRun::act(const action::WriteProposal& proposal) {
 }
 
 void LinkedRun::begin_records(Txn next, std::uint64_t ran_ns) {
-  if (auto opened = records_.open(run_dir_->path(), board_->view(), next); !opened.ok())
-    return records_.fail(opened.error());
   coord::Header& header = board_->view().header();
   if (header.started_ns.load() == 0) header.started_ns.store(monotonic_ns());
   header.ran_ns.store(ran_ns, std::memory_order_relaxed);
   header.ran_from_ns.store(monotonic_ns(), std::memory_order_release);
   begun_ = true;
+  records_.open(run_dir_->path(), board_, next);
   ring_ = true;
 }
 
+// A second one for the same board comes where the host is lost that was to write it. If this one
+// has written the first by then, that is the run's.
 void LinkedRun::act(const action::WriteTable& first) {
-  coord::Table table = first.table;
-  for (const auto& [uid, worker] : workers_) board_->view().slot(worker.slot).signal.store(0);
-  begin_records(table.txn, first.ran_ns);
-  if (records_.failed()) return;
   coord::Header& header = board_->view().header();
+  if (!records_.is_open()) {
+    for (const auto& [uid, worker] : workers_) board_->view().slot(worker.slot).signal.store(0);
+    header.stop_recorded.store(first.table.stop_after_step, std::memory_order_release);
+    begin_records(first.table.txn, first.ran_ns);
+  }
+  if (!first.here || wrote_table_) return;
+  wrote_table_ = true;
+  coord::Table table = first.table;
   table.parts = coord::parts_of(header.first_parts.load(std::memory_order_acquire));
-  header.stop_recorded.store(table.stop_after_step, std::memory_order_release);
-  if (first.here) coord::write_table(header.table[table.txn.value() % coord::kTables], table);
+  coord::write_table(header.table[table.txn.value() % coord::kTables], table);
   ring_ = true;
 }
 
-// Beside the loop: a disk may be slow, and only those wait who are to stop.
+// Beside the loop: a disk may be slow, and only those wait who are to stop, and who are to read it.
 void LinkedRun::act(const action::RecordStop& record) {
   const rundir::TimeStop stop = record.stop;
+  ++stops_;
   background_.run(run_dir_->stop_writer(stop), [this, stop, of = boards_](const Status& written) {
+    if (--stops_ == 0)
+      for (const action::Admit& each : std::exchange(to_admit_, {})) admit(each);
     if (!written.ok()) return feed(event::RecordsFailed{written.error()});
     if (boards_ != of) return;  // another board's
     board_->view().header().stop_recorded.store(stop.stop_after_step, std::memory_order_release);
@@ -106,7 +114,11 @@ void LinkedRun::act(const action::NameDonor& donor) {
   if (Worker* worker = workers_.find(donor.uid)) ring(board_->view().slot(worker->slot).bell);
 }
 
-void LinkedRun::act(const action::Admit& admit) {
+void LinkedRun::act(const action::Admit& admitted) {
+  stops_ > 0 ? to_admit_.push_back(admitted) : admit(admitted);
+}
+
+void LinkedRun::admit(const action::Admit& admit) {
   const int descriptors[] = {run_dir_->lock()};
   send_to(admit.uid, message::Admit{admit.newcomer, checkpointed_, begun_}, descriptors);
 }
@@ -125,20 +137,27 @@ void LinkedRun::write_beside(Background::Job write) {
 }
 
 void LinkedRun::act(const action::SetFinalRecorded& final) {
-  if (auto recorded = record_finale(finales_[final.uid]); !recorded.ok()) {
-    if (!records_.failed()) return records_.fail(recorded.error());
-    return feed(event::RecordsFailed{recorded.error()});
-  }
-  board_->view().header().final_recorded.store(1, std::memory_order_release);
-  ring_ = true;
+  const message::Finish& finale = finales_[final.uid];
+  Background::Job write;
+  if (!finale.summary.empty())
+    write = [file = run_dir_->path() + "/result.json", summary = finale.summary] {
+      return write_atomically(posix_env(), file, summary);
+    };
+  records_.finish(std::move(write), [this, finale, of = boards_](const Status& recorded) {
+    if (recorded.ok()) return finale_recorded(finale, of);
+    if (!records_.error()) return records_.fail(recorded.error());
+    feed(event::RecordsFailed{recorded.error()});
+  });
 }
 
-Status LinkedRun::record_finale(const message::Finish& finale) {
-  LOCKSTEP_TRY(records_.finish());
+void LinkedRun::finale_recorded(const message::Finish& finale, int board) {
   console_.write(Console::kOut, finale.console);
-  console_.settle();  // a rank 0 that was started by hand ends now
-  if (finale.summary.empty()) return {};
-  return write_atomically(posix_env(), run_dir_->path() + "/result.json", finale.summary);
+  const bool by_hand =
+      std::ranges::any_of(workers_, [](const auto& entry) { return bool(entry.second.process); });
+  if (by_hand) console_.settle();  // its rank 0 ends now, and whoever started it reads the file
+  if (boards_ != board) return;
+  board_->view().header().final_recorded.store(1, std::memory_order_release);
+  ring_workers();
 }
 
 void LinkedRun::act(const action::Reply& reply) {

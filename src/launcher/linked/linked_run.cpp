@@ -39,7 +39,7 @@ LinkedRun::LinkedRun(Around around)
       console_(around_.console),
       workers_(around_.workers),
       background_(around_.background),
-      records_(posix_env(), background_, when_recorded()),
+      records_(posix_env(), loop_, background_, when_recorded()),
       progress_(options_.progress, progress_sink()),
       incidents_([this](const std::string& table) {
         console_.write(Console::kErr, for_terminal(table));
@@ -51,7 +51,8 @@ Status LinkedRun::open() {
 }
 
 Status LinkedRun::make_board() {
-  LOCKSTEP_ASSIGN(board_, SharedBoard::make());
+  LOCKSTEP_ASSIGN(SharedBoard made, SharedBoard::make());
+  board_ = std::make_shared<SharedBoard>(std::move(made));
   const int nodes = options_.nodes.nnodes;
   if (nodes > 1) board_->view().header().hosts.store(static_cast<std::uint64_t>(nodes));
   return {};
@@ -146,10 +147,8 @@ void LinkedRun::tell_progress(const coord::event::Progress& seen) {
 }
 
 void LinkedRun::renew_board() {
-  // The workers to come read what is being written (stop.json). With a disk that stands still for
-  // longer some may find it and some not: then the run ends with an error, and goes on next time.
-  (void)background_.finish(Deadline::in(10s));
   records_.close();
+  wrote_table_ = false;
   finales_.clear();
   ++boards_;
   // Faults fire, and lines that one says for all are said, once in the life of the launcher.
@@ -165,7 +164,6 @@ void LinkedRun::renew_board() {
   keep(board_->view().header().claims, claims);
   const coord::BoardPlan plan = board_->view().plan();
   const std::uint64_t started = board_->view().header().started_ns.load();
-  board_.reset();  // first: two would need twice the address space
   if (const Status made = make_board(); !made.ok()) return feed(event::RecordsFailed{made.error()});
   board_->set_plan(plan);
   board_->view().header().started_ns.store(started);
@@ -173,16 +171,32 @@ void LinkedRun::renew_board() {
   restore(claims, board_->view().header().claims);
 }
 
-void LinkedRun::end(int exit_code) {
-  if (!records_.failed()) {
-    // After an error, which may have the same cause, it adds to what is told.
-    const bool told = exit_code != 0 && exit_code < kSignalled;
-    if (auto synced = records_.finish(); !synced.ok())
-      log(told ? LogLevel::kWarning : LogLevel::kError, synced.error().message);
-  }
-  tell_where_it_goes_on(exit_code);
+LinkedRun::Ended LinkedRun::end(int exit_code, Deadline disk) {
+  Ended ended;
+  const bool had_failed = records_.error().has_value();
+  if (!had_failed)
+    records_.finish({}, [this](const Status& synced) {
+      if (!synced.ok() && !records_.error()) records_.fail(synced.error());
+    });
+  ended.disk_answers = records_.wait(disk);
+  if (!ended.disk_answers)
+    ended.records = Error{ErrorKind::kDisk, "the disk does not take the last records"};
+  else if (!had_failed && records_.error())  // told to a run that has ended already
+    ended.records = *records_.error();
+  // After an error, which may have the same cause, it adds to what is told.
+  const bool told = exit_code != 0 && exit_code < kSignalled;
+  if (!ended.records.ok())
+    log(told ? LogLevel::kWarning : LogLevel::kError, ended.records.error().message);
+  if (ended.disk_answers) tell_where_it_goes_on(exit_code);
   tell_unfired_faults();
   incidents_.print(true);
+  return ended;
+}
+
+// Of a disk that stands still nothing is asked any more: the next start removes what is left.
+void LinkedRun::leave_directory(bool disk_answers) {
+  if (run_dir_ && !disk_answers) run_dir_->leave_as_it_is();
+  run_dir_.reset();
 }
 
 // By what the directory has. A stop in order has said that the same command goes on from where it

@@ -14,6 +14,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/loop.h"
 #include "coord/actions.h"
@@ -51,13 +52,16 @@ class LinkedRun {
     std::function<coord::RunStatus()> status;
     std::function<pid_t()> zygote;
     std::function<bool(const Worker&)> output_waits;  // it may sit in a write(2)
+    // This one, of a run on several hosts; else none.
+    std::function<std::optional<rundir::NodeOfRun>()> node;
   };
   explicit LinkedRun(Around around);
 
   Status open();  // the board: before the first worker
   int board_fd() const { return board_->fd(); }
   coord::Board board() const { return board_->view(); }
-  // All workers are gone: a fresh board for those to come.
+  // All workers are gone: a fresh board for those to come. If none can be made that ends the run,
+  // and the old one is there until then.
   void renew_board();
   // The first of the board's transactions, and how long the run has run by now.
   void begin_records(Txn next, std::uint64_t ran_ns);
@@ -77,7 +81,6 @@ class LinkedRun {
   // Transactions are being recorded.
   bool trains() const { return records_.is_open(); }
   coord::event::Progress observe(const Worker* dead = nullptr) const;
-  void pump() { records_.pump(); }
   void ring_if_due();  // once for each list of actions
 
   // linked_obey.cpp: the coordinator's actions that concern linked programs alone.
@@ -95,9 +98,14 @@ class LinkedRun {
 
   // The run's end, in this order.
   void end_bar() { progress_.end(); }
-  void end(int exit_code);  // the last records, and what is to be said
+  // The last records, as far as the disk takes them by then, and what is to be said.
+  struct Ended {
+    Status records;  // not all are there: has been told
+    bool disk_answers = true;
+  };
+  Ended end(int exit_code, Deadline disk);
   bool refused_options() const { return descriptions_.refused_options(); }
-  void leave_directory() { run_dir_.reset(); }
+  void leave_directory(bool disk_answers);
 
  private:
   Status make_board();
@@ -111,6 +119,7 @@ class LinkedRun {
   void on_message(Worker& worker, coord::Message text);
   void on_fail(Worker& worker, const coord::message::Fail& fail);
   void on_describe(Worker& worker, coord::message::Describe description);
+  Result<UniqueFd> lock_directory(const std::string& path) const;
   void try_run_lock();
   void settle_descriptions(const std::optional<Error>& refusal);
   void on_request(const coord::Message& question, RunDirectory::Answer answer);
@@ -118,7 +127,8 @@ class LinkedRun {
 
   Records::Told when_recorded();
   void write_beside(Background::Job write);
-  Status record_finale(const coord::message::Finish& finale);
+  void finale_recorded(const coord::message::Finish& finale, int board);
+  void admit(const coord::action::Admit& admit);
   void ring_workers();
   void send_to(WorkerUid uid, const coord::Message& text, std::span<const int> descriptors = {});
   void feed(coord::Event event) { around_.feed(std::move(event)); }
@@ -130,9 +140,12 @@ class LinkedRun {
   Workers& workers_;
   Background& background_;
 
-  std::optional<SharedBoard> board_;
-  int boards_ = 1;     // that there have been
-  bool ring_ = false;  // due
+  std::shared_ptr<SharedBoard> board_;
+  int boards_ = 1;                              // that there have been
+  int stops_ = 0;                               // on their way to the disk
+  std::vector<coord::action::Admit> to_admit_;  // once they are there
+  bool ring_ = false;                           // due
+  bool wrote_table_ = false;                    // the board's first
   std::unique_ptr<RunDirectory> run_dir_;
   Records records_;
   coord::Progress progress_;

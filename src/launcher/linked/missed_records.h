@@ -1,6 +1,7 @@
 // What a host that comes back lacks of ledger.jsonl and metrics.jsonl: lines that others have
-// written meanwhile. They are copied from one that has them, byte for byte, as all hosts' are the
-// same (link/record_words.h).
+// written meanwhile (link/record_words.h). They are copied by whole transactions, as one may give a
+// piece and another one the next, and hosts' files need not be the same byte for byte: some may
+// lack lines.
 //
 // Ownership: of both files, open. Threads: one at a time. Errors: kDisk, kBadData.
 #pragma once
@@ -37,13 +38,13 @@ class MissedRecords {
  private:
   struct Copy {
     std::unique_ptr<File> file;
-    std::uint64_t bytes = 0;  // that have come
+    Txn from;                 // the next lines to come are its, or a later one's,
+    std::uint64_t bytes = 0;  // behind these: a piece has not had room for all of it
     Txn upto;
   };
-  MissedRecords(coord::Stay who, Txn from) : who_(who), from_(from) {}
+  explicit MissedRecords(coord::Stay who) : who_(who) {}
 
   coord::Stay who_;
-  Txn from_;
   std::array<Copy, 2> files_;  // by link::RecordsOf
 };
 

@@ -18,7 +18,6 @@
 #include "base/guard.h"
 #include "base/log.h"
 #include "coord/channel.h"
-#include "rundir/lock.h"
 #include "rundir/names.h"
 
 namespace lockstep::launcher {
@@ -115,14 +114,16 @@ Result<UniqueFd> connect_to(int directory, const std::string& run_dir) {
 
 }  // namespace
 
-Result<std::unique_ptr<RunDirectory>> RunDirectory::open(std::string path, UniqueFd lock,
-                                                         Loop& loop, OnRequest on_request,
-                                                         std::chrono::seconds patience) {
+Result<std::unique_ptr<RunDirectory>> RunDirectory::open(
+    std::string path, UniqueFd lock, Loop& loop, OnRequest on_request,
+    std::chrono::seconds patience, const std::optional<rundir::NodeOfRun>& node) {
   std::unique_ptr<RunDirectory> directory(
       new RunDirectory(std::move(path), std::move(lock), loop, std::move(on_request), patience));
   // What is at the path by now may be another's.
   const std::string place = rundir::place_of(directory->path_, directory->lock());
-  rundir::remove_leftovers(place);
+  if (node) LOCKSTEP_TRY(rundir::claim_run_directory(place, *node));
+  directory->is_own_ = true;
+  rundir::remove_leftovers(place, node ? &*node : nullptr);
   LOCKSTEP_TRY(posix_env().make_dirs(place + "/incidents"));
   LOCKSTEP_ASSIGN(const auto names, posix_env().list(place + "/incidents"));
   for (const std::string& name : names)
@@ -134,7 +135,7 @@ Result<std::unique_ptr<RunDirectory>> RunDirectory::open(std::string path, Uniqu
 
 RunDirectory::~RunDirectory() {
   for (const auto& [fd, client] : clients_) loop_.remove(fd);
-  if (!listener_) return;
+  if (!is_own_) return;
   door_.reset();
   rundir::remove_leftovers(
       rundir::place_of(path_, lock()));  // the socket, and what killed workers were writing

@@ -20,6 +20,7 @@
 #include "coord/incident.h"
 #include "coord/messages.h"
 #include "lockstep/status.h"
+#include "rundir/lock.h"
 #include "rundir/standstills.h"
 #include "rundir/time_stop.h"
 
@@ -36,12 +37,13 @@ class RunDirectory {
 
   // `lock`: of the directory, held. Removes leftovers and opens the control socket. `loop` must
   // outlive the object. A client that is silent for longer than `patience` makes room for others;
-  // who finds none is told that the launcher is busy (kUnavailable).
+  // who finds none is told that the launcher is busy (kUnavailable). `node`: of a run on several;
+  // kUsage, and nothing is changed there, where another one of them has the directory, too.
   static constexpr std::chrono::seconds kPatience{10};
   static constexpr std::size_t kMostClients = 16;
-  static Result<std::unique_ptr<RunDirectory>> open(std::string path, UniqueFd lock, Loop& loop,
-                                                    OnRequest on_request,
-                                                    std::chrono::seconds patience = kPatience);
+  static Result<std::unique_ptr<RunDirectory>> open(
+      std::string path, UniqueFd lock, Loop& loop, OnRequest on_request,
+      std::chrono::seconds patience = kPatience, const std::optional<rundir::NodeOfRun>& node = {});
   ~RunDirectory();
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
@@ -56,6 +58,8 @@ class RunDirectory {
   // The transaction at whose start it was taken, as the directory has it: a worker's word may be
   // lost with it. 0: there is none.
   std::uint64_t newest_checkpoint() const;
+  // At its end nothing of the directory is touched: its disk stands still.
+  void leave_as_it_is() { is_own_ = false; }
   // Writes incidents/NNNN.json, from any thread and after the object's end; a second one of the
   // same number replaces the first. Numbers go on from earlier launchers.
   std::function<Status()> incident_writer(const coord::Incident& incident) const;
@@ -84,6 +88,7 @@ class RunDirectory {
   Loop& loop_;
   OnRequest on_request_;
   std::chrono::seconds patience_;
+  bool is_own_ = false;  // so that what is left there is to be removed
   UniqueFd listener_;
   std::optional<Door> door_;  // open
   struct Client {

@@ -71,8 +71,9 @@ struct LaunchOptions {
   std::optional<std::chrono::milliseconds> hang_timeout;  // none: see coord/hang_watch.h
   std::chrono::milliseconds stop_grace{1'000};  // how long a worker may be stopped (SIGSTOP)
   coord::ProgressMode progress;
-  std::vector<int> signals_to_handle;  // as the user names them; see stop_signals()
-  std::vector<std::string> notices;    // lines to be said at the start of a plain program
+  std::vector<int> signals_to_handle;         // as the user names them; see stop_signals()
+  std::vector<std::string> notices;           // lines to be said at the start
+  std::vector<std::string> notices_of_plain;  // the same, of programs that do not link Lockstep
   std::vector<std::string> of_linked;  // options given that concern programs with Lockstep alone
   std::vector<std::string> of_plain;   // and those that concern others alone
   std::string inject;                  // faults, for tests (worker/inject.h)

@@ -235,7 +235,7 @@ Status combine_nodes(Raw& raw) {
   const std::chrono::nanoseconds usual(nodes::Rules().limit);
   const std::chrono::nanoseconds limit = nodes.limit ? *nodes.limit : usual;
   if (nodes.join_timeout < limit)
-    raw.options.notices.push_back(
+    raw.options.notices_of_plain.push_back(
         conf +
         ": join_timeout is below the silence after which a node is lost "
         "(keep_alive_interval x keep_alive_max_attempt): a launcher that does not reach the leader "
@@ -370,7 +370,7 @@ std::vector<Option> rendezvous_options() {
       {"rdzv-conf", "K=V,...",
        "of several nodes: join_timeout (seconds to wait for a node, default 600), "
        "keep_alive_interval and keep_alive_max_attempt (their product, in seconds, is the silence "
-       "after which a node is lost: 15), is_host",
+       "after which a node is lost: 15, of programs that link Lockstep 3), is_host",
        [](Raw& raw, const std::string& text) -> Status {
          LOCKSTEP_TRY(parse_rdzv_conf("--rdzv-conf", text));
          raw.rdzv_conf = text;

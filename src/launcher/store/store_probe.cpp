@@ -1,7 +1,6 @@
 #include "launcher/store/store_probe.h"
 
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -28,16 +27,6 @@ constexpr const char* kKey = "lockstep/probe";
 // Short, as all texts here: they travel between launchers, where large packets may be lost.
 constexpr const char* kOpenThePort =
     "; let TCP to that port through, or name an open one (--store-port)";
-constexpr const char* kMendTheMtu =
-    "; give all interfaces on the way one MTU (ip link set dev DEVICE mtu 1400)";
-
-// What has been sent and not been acknowledged, by the other machine's kernel: its programs may be
-// stopped, and it acknowledges all the same.
-bool is_lost_on_the_way(int socket) {
-  tcp_info info{};
-  socklen_t size = sizeof info;
-  return ::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 && info.tcpi_unacked > 0;
-}
 
 }  // namespace
 
@@ -143,12 +132,12 @@ Status StoreProbe::no_answer() const {
     return failure("connected, but no answer" + within +
                    ": it is no store, its launcher is stopped, or a firewall lets no data through");
   const std::string bytes = " (" + std::to_string(question_.size()) + " bytes not ";
-  if (is_lost_on_the_way(socket_.get()))
+  if (control::is_unacknowledged(socket_.get()))
     return failure("small packets pass, large ones vanish" + bytes + "acknowledged" + within + ")",
-                   kMendTheMtu);
+                   control::kMendTheMtu);
   return failure("small packets pass, large ones vanish on the way back" + bytes + "answered" +
                      within + "), or its launcher is stopped",
-                 kMendTheMtu);
+                 control::kMendTheMtu);
 }
 
 Status StoreProbe::no_store(const std::string& what) const {

@@ -34,7 +34,7 @@ class FakeLinks : public PairedLinks {
 
  private:
   static Pair::Place dialling(FakeNetwork& network, Pair::Place place) {
-    place.dial = [&network, self = place.self](const Other& other, Dialled done) {
+    place.dial = [&network, self = place.self](const Other& other, Packets, Dialled done) {
       return std::make_shared<control::Timers::Timer>(network.timers_.in(
           std::chrono::milliseconds(0), [&network, self, other, done = std::move(done)] {
             connect(network, self, other, done);

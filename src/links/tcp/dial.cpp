@@ -15,11 +15,19 @@ namespace lockstep::links {
 
 using namespace std::chrono_literals;
 
+namespace {
+
+// The other end's patience (Limits::patience) is longer.
+constexpr auto kLongestForLoad = 2s;
+
+}  // namespace
+
 std::unique_ptr<Dial> Dial::start(Loop& loop, control::Timers& timers,
                                   const std::optional<control::Address>& from, const Party& self,
-                                  const Other& other, std::chrono::milliseconds patience,
-                                  Dialled done) {
-  std::unique_ptr<Dial> made(new Dial(loop, timers, from, self, other, patience, std::move(done)));
+                                  const Other& other, Packets packets,
+                                  std::chrono::milliseconds patience, Dialled done) {
+  std::unique_ptr<Dial> made(
+      new Dial(loop, timers, from, self, other, packets, patience, std::move(done)));
   Dial* dial = made.get();
   dial->limit_ = timers.in(patience, [dial, patience] {
     dial->finish(Cause::kTooLate, "no answer within " + std::to_string(patience.count()) + " ms");
@@ -29,14 +37,17 @@ std::unique_ptr<Dial> Dial::start(Loop& loop, control::Timers& timers,
 }
 
 Dial::Dial(Loop& loop, control::Timers& timers, const std::optional<control::Address>& from,
-           const Party& self, const Other& other, std::chrono::milliseconds patience, Dialled done)
+           const Party& self, const Other& other, Packets packets,
+           std::chrono::milliseconds patience, Dialled done)
     : loop_(loop),
       timers_(timers),
       from_(from),
       self_(self),
       other_(other),
+      packets_(packets),
       done_(std::move(done)),
-      pause_(std::max<std::chrono::milliseconds>(250ms, patience / 16)) {}
+      pause_(std::max<std::chrono::milliseconds>(250ms, patience / 16)),
+      patience_for_load_(std::min<std::chrono::milliseconds>(patience / 2, kLongestForLoad)) {}
 
 Dial::~Dial() {
   drop_tries();
@@ -60,6 +71,7 @@ int Dial::begin() {
   UniqueFd made(::socket(other_.address->family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!made) return errno;
   const int socket = made.get();
+  if (packets_ == Packets::kSmall) control::take_small_segments(socket);
   if (const int error = control::begin_connect(socket, *other_.address, from_); error != 0)
     return error;
   tries_.push_back(std::move(made));
@@ -94,10 +106,27 @@ void Dial::hear() {
   heard_.append(bytes.data(), static_cast<std::size_t>(count));
   if (heard_.size() < kAll && may_be_hello(heard_)) return;
   if (const std::string why = why_not_heard(); !why.empty()) return finish(Cause::kStranger, why);
+  send_load();
+}
+
+void Dial::send_load() {
   const std::string proof = proof_of(other_.cookie, End::kDials, said_, answered());
-  if (::send(socket_.get(), proof.data(), proof.size(), MSG_NOSIGNAL) !=
-      static_cast<ssize_t>(proof.size()))
-    return fail_of(EPIPE);
+  if (!control::send_whole(socket_.get(), proof + std::string(load()))) return fail_of(EPIPE);
+  loop_.remove(socket_.get());
+  if (!loop_.add(socket_.get(), [this] { hear_load(); }).ok()) return fail_of(EMFILE);
+  limit_ = timers_.in(patience_for_load_, [this] { finish(Cause::kLargeLost, what_is_lost()); });
+}
+
+void Dial::hear_load() {
+  std::array<char, kLoadBytes> bytes;
+  const ssize_t count = ::recv(socket_.get(), bytes.data(), load_left_, 0);
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (count == 0 || (count < 0 && errno == ECONNRESET))
+    return finish(Cause::kTurnedAway, "it closed the connection before it had tried it");
+  if (count < 0) return fail_of(errno);
+  load_left_ -= static_cast<std::size_t>(count);
+  if (load_left_ > 0) return;
+  if (!control::send_whole(socket_.get(), std::string_view("\0", 1))) return fail_of(EPIPE);
   loop_.remove(socket_.get());
   limit_.cancel();
   const Dialled done = std::exchange(done_, nullptr);
@@ -114,6 +143,20 @@ std::string Dial::why_not_heard() const {
   return is_same(std::string_view(heard_).substr(kHelloBytes), wanted) ? "" : kOtherCookie;
 }
 
+std::string Dial::what_is_lost() const {
+  const bool is_small = packets_ == Packets::kSmall;
+  const bool is_way_there = control::is_unacknowledged(socket_.get());
+  std::string text =
+      is_small ? "hellos pass, packets of " : "small packets pass, large ones vanish";
+  if (is_small) text += std::to_string(control::kSmallSegment) + " bytes vanish";
+  text += std::string(is_way_there ? "" : " on the way back") + " (" + std::to_string(kLoadBytes) +
+          " bytes not " + (is_way_there ? "acknowledged" : "answered") + " within " +
+          std::to_string(patience_for_load_.count()) + " ms)";
+  if (!is_way_there) text += ", or its link is stopped";
+  if (!is_small) text += "; it is tried with small ones, which are slower";
+  return text + control::kMendTheMtu;
+}
+
 void Dial::finish(Cause cause, const std::string& what) {
   drop_tries();
   if (socket_) loop_.remove(socket_.get());
@@ -121,7 +164,7 @@ void Dial::finish(Cause cause, const std::string& what) {
   limit_.cancel();
   const std::string name = other_.address ? other_.address->text() : "no address";
   const Dialled done = std::exchange(done_, nullptr);
-  done({}, {cause, "host " + std::to_string(other_.party.stay.host) + " (" + name + "): " + what});
+  done({}, {cause, "node " + std::to_string(other_.party.stay.host) + " (" + name + "): " + what});
 }
 
 void Dial::fail_of(int error) {

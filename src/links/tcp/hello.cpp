@@ -22,7 +22,7 @@ void fields(auto& io, auto& party) {
 }
 
 std::string of(const coord::Stay& stay) {
-  return "host " + std::to_string(stay.host) + " (stay " + std::to_string(stay.count) + ")";
+  return "node " + std::to_string(stay.host) + " (stay " + std::to_string(stay.count) + ")";
 }
 
 std::string text_of(const Party& party) {
@@ -30,13 +30,26 @@ std::string text_of(const Party& party) {
          std::to_string(party.incarnation);
 }
 
+void draw(void* to, std::size_t bytes) {
+  while (RAND_bytes(static_cast<unsigned char*>(to), static_cast<int>(bytes)) != 1) {
+  }
+}
+
 }  // namespace
 
 Nonce draw_nonce() {
   Nonce nonce;
-  while (RAND_bytes(reinterpret_cast<unsigned char*>(nonce.data()), sizeof nonce) != 1) {
-  }
+  draw(nonce.data(), nonce.size());
   return nonce;
+}
+
+std::string_view load() {
+  static const std::string bytes = [] {
+    std::string drawn(kLoadBytes, '\0');
+    draw(drawn.data(), drawn.size());
+    return drawn;
+  }();
+  return bytes;
 }
 
 std::string encode(const Hello& hello) {

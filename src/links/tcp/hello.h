@@ -4,7 +4,12 @@
 //
 //   who dials    hello
 //   who listens  hello | proof
-//   who dials    proof              of both hellos, each end another one
+//   who dials    proof | load       of both hellos, each end another one
+//   who listens  load
+//   who dials    one byte
+//
+// A load is longer than any packet of an Ethernet: on a network that loses large ones it does not
+// come, and neither end takes the connection for one that works.
 //
 // Threads: values. Errors: none.
 #pragma once
@@ -19,7 +24,7 @@
 
 namespace lockstep::links {
 
-inline constexpr std::string_view kHelloMagic = "LSLINK\x02\n";  // with the protocol's number
+inline constexpr std::string_view kHelloMagic = "LSLINK\x03\n";  // with the protocol's number
 
 using Nonce = std::array<std::byte, 32>;
 Nonce draw_nonce();
@@ -31,6 +36,9 @@ struct Hello {
 
 inline constexpr std::size_t kHelloBytes = 8 + 2 * (8 + 2 + 2 + 8) + sizeof(Nonce);
 inline constexpr std::size_t kProofBytes = 32;
+
+inline constexpr std::size_t kLoadBytes = 10 * 1024;
+std::string_view load();  // which means nothing, and which no tunnel makes shorter
 
 std::string encode(const Hello& hello);  // kHelloBytes
 // Precondition: kHelloBytes of them. None: it is no hello of this protocol.

@@ -38,9 +38,9 @@ void set_up(int socket, const Limits& limits) {
 // `from`: this end's address, any port.
 Pair::Place dialling(Pair::Place place, const std::optional<control::Address>& from) {
   place.dial = [&loop = place.loop, &timers = place.timers, self = place.self,
-                limits = place.limits, from](const Other& other, Dialled done) {
+                limits = place.limits, from](const Other& other, Packets packets, Dialled done) {
     return std::shared_ptr<Dial>(
-        Dial::start(loop, timers, from, self, other, limits.silence,
+        Dial::start(loop, timers, from, self, other, packets, limits.silence,
                     [limits, done = std::move(done)](UniqueFd socket, const Failure& failure) {
                       if (socket) set_up(socket.get(), limits);
                       done(std::move(socket), failure);
@@ -59,7 +59,7 @@ class TcpLinks : public PairedLinks {
     events.said = [this](const Hello& hello, const std::string& from) {
       return answer_to(hello, from);
     };
-    events.proved = [this](UniqueFd socket, const Hello& hello) {
+    events.let_in = [this](UniqueFd socket, const Hello& hello) {
       let_in(std::move(socket), hello);
     };
     events.turned_away = [this](const std::string& from, const std::string& why) {
@@ -79,7 +79,7 @@ class TcpLinks : public PairedLinks {
       const auto& [host, early] = entry;
       if (pair_of(host)) return true;
       if (!early.until.passed()) return false;
-      turn_away(early.from, "no connection is wanted with host " + std::to_string(host) + " now");
+      turn_away(early.from, "no connection is wanted with node " + std::to_string(host) + " now");
       return true;
     });
   }

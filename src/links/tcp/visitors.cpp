@@ -11,6 +11,7 @@
 
 #include "base/text.h"
 #include "control/address.h"
+#include "control/sockets.h"
 
 namespace lockstep::links {
 namespace {
@@ -56,8 +57,8 @@ void Visitors::greet(UniqueFd socket) {
   const std::uint64_t id = ++visits_;
   if (!from || !loop_.add(socket.get(), [this, id] { hear(id); }).ok()) return;
   auto limit = timers_.in(limits_.patience, [this, id] {
-    turn_away(
-        id, "it has not said who it is within " + std::to_string(limits_.patience.count()) + " ms");
+    turn_away(id,
+              std::to_string(limits_.patience.count()) + " ms went by before " + what_lacks(id));
   });
   crowd_.add(id, from->host());
   visitors_.emplace(id, Visitor{std::move(socket), from->host(), "", std::move(limit)});
@@ -80,39 +81,68 @@ void Visitors::turn_away(std::uint64_t id, const std::string& why) {
 
 void Visitors::hear(std::uint64_t id) {
   Visitor& visitor = visitors_.at(id);
-  const std::size_t wanted = visitor.hello ? kProofBytes : kHelloBytes;
-  std::array<char, std::max(kHelloBytes, kProofBytes)> bytes;
-  const ssize_t count =
-      ::recv(visitor.socket.get(), bytes.data(), wanted - visitor.bytes.size(), 0);
+  std::array<char, std::max({kHelloBytes, kProofBytes, kLoadBytes})> bytes;
+  const ssize_t count = ::recv(visitor.socket.get(), bytes.data(), visitor.left, 0);
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (count <= 0) return turn_away(id, "it closed the connection before it had said who it is");
-  visitor.bytes.append(bytes.data(), static_cast<std::size_t>(count));
-  if (!visitor.hello && !may_be_hello(visitor.bytes))
+  if (count <= 0) return turn_away(id, "it closed the connection before " + what_lacks(id));
+  visitor.left -= static_cast<std::size_t>(count);
+  if (visitor.next <= Next::kProof)
+    visitor.bytes.append(bytes.data(), static_cast<std::size_t>(count));
+  if (visitor.next == Next::kHello && !may_be_hello(visitor.bytes))
     return turn_away(id, "it is no link of Lockstep's, or of another version: it begins with '" +
                              for_terminal(printable(visitor.bytes.substr(0, 16))) + "'");
-  if (visitor.bytes.size() < wanted) return;
-  visitor.hello ? prove(id) : answer(id);
+  if (visitor.left == 0) go_on(id);
+}
+
+std::string Visitors::what_lacks(std::uint64_t id) const {
+  const Visitor& visitor = visitors_.at(id);
+  if (visitor.next <= Next::kProof) return "it had said who it is";
+  return std::string("large packets had come ") +
+         (visitor.next == Next::kLoad ? "from there" : "there") +
+         ", small ones have: they may be lost on the way" + control::kMendTheMtu;
+}
+
+void Visitors::go_on(std::uint64_t id) {
+  Visitor& visitor = visitors_.at(id);
+  switch (visitor.next) {
+    case Next::kHello:
+      return answer(id);
+    case Next::kProof:
+      if (!is_same(visitor.bytes, visitor.proof)) return turn_away(id, kOtherCookie);
+      visitor.next = Next::kLoad;
+      visitor.left = kLoadBytes;
+      return;
+    case Next::kLoad:
+      return answer_load(id);
+    case Next::kLastByte:
+      const Hello hello = *visitor.hello;
+      return events_.let_in(take(id), hello);
+  }
 }
 
 void Visitors::answer(std::uint64_t id) {
   Visitor& visitor = visitors_.at(id);
   const std::optional<Hello> hello = decode_hello(visitor.bytes);
   auto answer = hello ? events_.said(*hello, visitor.from) : std::nullopt;
-  if (!answer || ::send(visitor.socket.get(), answer->bytes.data(), answer->bytes.size(),
-                        MSG_NOSIGNAL) != static_cast<ssize_t>(answer->bytes.size())) {
+  if (!answer || !control::send_whole(visitor.socket.get(), answer->bytes)) {
     take(id);  // or it is gone again
     return;
   }
   visitor.hello = hello;
   visitor.proof = std::move(answer->proof);
   visitor.bytes.clear();
+  visitor.next = Next::kProof;
+  visitor.left = kProofBytes;
 }
 
-void Visitors::prove(std::uint64_t id) {
-  const Visitor& visitor = visitors_.at(id);
-  if (!is_same(visitor.bytes, visitor.proof)) return turn_away(id, kOtherCookie);
-  const Hello hello = *visitor.hello;
-  events_.proved(take(id), hello);
+void Visitors::answer_load(std::uint64_t id) {
+  Visitor& visitor = visitors_.at(id);
+  if (!control::send_whole(visitor.socket.get(), load())) {
+    take(id);
+    return;
+  }
+  visitor.next = Next::kLastByte;
+  visitor.left = 1;
 }
 
 }  // namespace lockstep::links

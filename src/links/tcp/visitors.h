@@ -1,6 +1,6 @@
 // Who has come to the port and has not said yet who it is. There are never more than most_waiting
 // of them, or a quarter of the process's descriptors: for one more the oldest of the address that
-// has most of them goes. Each has a hello's bytes of memory, and `patience` to say it.
+// has most of them goes. Each has a hello's bytes of memory, and `patience` until it is let in.
 //
 // Ownership: `loop` and `timers` must outlive it. Threads: the loop's.
 #pragma once
@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/crowd.h"
 #include "base/door.h"
@@ -31,8 +32,8 @@ class Visitors {
     // What whoever says that it is so is told, and what it has then to prove. None: it is let go.
     // `from`: its address.
     std::function<std::optional<Answer>(const Hello& hello, const std::string& from)> said;
-    // It has proved it; nothing behind that has been read.
-    std::function<void(UniqueFd socket, const Hello& hello)> proved;
+    // It has proved it, and large packets pass both ways; nothing behind that has been read.
+    std::function<void(UniqueFd socket, const Hello& hello)> let_in;
     std::function<void(const std::string& from, const std::string& why)> turned_away;
   };
   static Result<std::unique_ptr<Visitors>> open(Loop& loop, control::Timers& timers,
@@ -46,10 +47,14 @@ class Visitors {
   void look() { door_.look(); }
 
  private:
+  // What it is to say next; of a load nothing is kept.
+  enum class Next { kHello, kProof, kLoad, kLastByte };
   struct Visitor {
     UniqueFd socket;
     std::string from, bytes;
     control::Timers::Timer limit;
+    Next next = Next::kHello;
+    std::size_t left = kHelloBytes;   // of that
     std::optional<Hello> hello = {};  // once it has been answered
     std::string proof = {};           // that is wanted then
   };
@@ -58,8 +63,11 @@ class Visitors {
            Events events);
   void greet(UniqueFd socket);
   void hear(std::uint64_t id);
+  void go_on(std::uint64_t id);
   void answer(std::uint64_t id);
-  void prove(std::uint64_t id);
+  void answer_load(std::uint64_t id);
+  // "it had said who it is": what it closed the connection before, or took too long for.
+  std::string what_lacks(std::uint64_t id) const;
   UniqueFd take(std::uint64_t id);
   void turn_away(std::uint64_t id, const std::string& why);
 

@@ -17,7 +17,7 @@ QUICK = "keep_alive_interval=1,keep_alive_max_attempt=2"
 LIMIT = 2.0  # L, of QUICK
 CALM = "keep_alive_interval=2,keep_alive_max_attempt=3"  # for what is to cost nothing, on a busy machine, too
 CALM_LIMIT = 6.0
-FORMING = 5.0  # for agents to meet, and workers to be with each other, on a busy machine
+FORMING = 20.0  # for agents to meet, and workers to be with each other, on a busy machine
 
 
 NUMBERS = itertools.count(1)
@@ -106,7 +106,7 @@ class Job:
     def said(self, machine):
         return self.errors[machine].read_text(errors="replace")
 
-    def until_said(self, machine, pattern, seconds=5):
+    def until_said(self, machine, pattern, seconds=30):
         """Waits until the launcher there says it; the match."""
         end = time.monotonic() + seconds
         while not (found := re.search(pattern, self.said(machine))):

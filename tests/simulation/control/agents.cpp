@@ -79,8 +79,9 @@ void ControlCluster::serve_once(Host& host) {
   go_on_with_rounds(host);
   require(!host.agent->ending(), "an agent ends");
   const quorum::Agent& agent = *host.agent;
-  const auto says = std::tuple(agent.term(), agent.role(), agent.vote(), agent.leader(),
-                               agent.facts().stamp, agent.in_force(), agent.acknowledged());
+  const auto says =
+      std::tuple(agent.term(), agent.role(), agent.vote(), agent.leader(), agent.facts().stamp,
+                 agent.in_force(), agent.acknowledged(), agent.has_turn(clock_.now()));
   if (std::exchange(host.said, says) != says) say_all(host);
 }
 

@@ -91,6 +91,21 @@ void ControlCluster::arrive_after(std::size_t from, std::size_t to, std::size_t 
   });
 }
 
+// As the launcher does where nobody leads.
+void ControlCluster::wake(Host& host) {
+  constexpr std::uint64_t kWake = 20 * kMillisecond;
+  if (host.agent->hears_leader(clock_.now()) || std::exchange(host.wakes, true)) return;
+  clock_.after(kWake, [this, &host] {
+    host.wakes = false;
+    if (!host.is_alive) return;
+    timed(host, [&] {
+      host.agent->pass(clock_.now());
+      serve(host);
+    });
+    wake(host);
+  });
+}
+
 void ControlCluster::beat(std::size_t index) {
   Host& host = *hosts_[index];
   if (!host.is_alive) return;
@@ -106,6 +121,7 @@ void ControlCluster::beat(std::size_t index) {
     if (host.leader) host.talk->look(host.coordinator->view());
     serve(host);
     say_all(host);
+    wake(host);
     if (!host.leading) return;
     exclude(host);
     host.leading->told = pulses(host);

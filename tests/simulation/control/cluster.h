@@ -58,6 +58,7 @@ class ControlCluster {
   // cluster.cpp
   Host& add(std::size_t index);
   void beat(std::size_t index);
+  void wake(Host& host);
   void arrive_after(std::size_t from, std::size_t to, std::size_t bytes,
                     std::function<void(Host&)> what);
   void timed(Host& host, const std::function<void()>& what);

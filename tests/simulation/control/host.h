@@ -42,9 +42,9 @@ struct ControlCluster::Host {
   Stamp carrying_out, followed;
   std::string followed_run;
   std::tuple<std::uint64_t, quorum::Role, std::optional<quorum::Member>,
-             std::optional<quorum::Member>, Stamp, Stamp, Stamp>
+             std::optional<quorum::Member>, Stamp, Stamp, Stamp, bool>
       said;
-  bool serves = false, due = false, in_turn = false;
+  bool serves = false, due = false, in_turn = false, wakes = false;
   std::map<WorkerUid, coord::WorkerProgress> workers;
   std::uint64_t applied = 0, wakes_at = 0;
 

@@ -206,7 +206,10 @@ void SimHost::act(const action::Admit& admit) {
 void SimHost::act(const action::RestartGroup& restart) {
   for (const auto& worker : alive())
     require(worker->life == SimWorker::Life::kBooting, "a fresh board while an old worker lives");
-  const auto attempt = static_cast<std::uint64_t>(restart.restart_count);
+  // Until all are gone what comes is a host's next stay, told before the group was to start anew.
+  const bool is_old = coordinator_.facts().group == coord::Group::kRestarting;
+  const std::uint64_t attempt =
+      is_old ? board->attempt : static_cast<std::uint64_t>(restart.restart_count);
   if (attempt == board->attempt) run_.check_return(*board);
   board = std::make_shared<Board>();
   board->attempt = attempt;

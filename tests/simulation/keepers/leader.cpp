@@ -157,6 +157,7 @@ void SimHost::lead() {
     for (coord::HostFacts& host : taken.facts.hosts) host.heard -= host.heard > 0 ? 1 : 0;
   leading_.emplace();
   leading_->term = agent_.term();
+  leading_->start = taken.facts.group == coord::Group::kRestarting ? -1 : taken.facts.restarts;
   leading_->excludes_at = now() + run_.random.between(0, 4) * kSecond / 2;
   coordinator_.lead(taken, run.empty() ? now() : since_);
   for (std::size_t h = 0; h < run_.hosts.size(); ++h) {
@@ -230,7 +231,12 @@ void SimHost::go_on_leading() {
   begin_rounds();
   if (!leading_ || !leading_->written || agent_.in_force() < *leading_->written) return;
   leading_->written.reset();
-  run_.know(*std::exchange(leading_->state, std::nullopt));
+  const coord::RunState known = *std::exchange(leading_->state, std::nullopt);
+  run_.know(known);
+  const bool restarts = known.facts.group == coord::Group::kRestarting;
+  if (leading_ && !restarts &&
+      std::exchange(leading_->start, known.facts.restarts) != known.facts.restarts)
+    forget_rounds();  // the group has started anew
   coord::RunLead::Follows follows = run.in_force();
   obey(follows.actions);
   follow();  // first, then rounds
@@ -240,6 +246,12 @@ void SimHost::go_on_leading() {
   }
   begin_rounds();
   said_ = {};  // once more
+}
+
+void SimHost::forget_rounds() {
+  leading_->take_out.clear();
+  leading_->bring.clear();
+  run_.forget_rounds();
 }
 
 void SimHost::begin_rounds() {

@@ -218,6 +218,12 @@ void Run::bring(std::size_t leader, Stay stay) {
   begin_round(leader);
 }
 
+void Run::forget_rounds() {
+  ++round_;
+  going_.clear();
+  coming_.clear();
+}
+
 void Run::say_come(const std::vector<Stay>& stays) {
   SimHost& leads = *hosts[round_leader_];
   leads.lead_turn([&](coord::RunLead& run) { run.have_come(stays, leads.now()); });

@@ -108,6 +108,7 @@ struct Leading {
   std::optional<coord::RunState> state;  // to be written, or written and not in force
   std::optional<Stamp> written;          // that
   std::vector<coord::Pulse> told;
+  int start = 0;                                     // of the group: restarts
   std::vector<std::pair<Stay, bool>> take_out = {};  // rounds that are to begin
   std::vector<Stay> bring = {};
 };
@@ -176,6 +177,7 @@ class SimHost {
   void carry_out();
   void follow();
   void go_on_leading();
+  void forget_rounds();
   void begin_rounds();
   void lead();
   void lead_no_more();
@@ -248,6 +250,7 @@ class Run {
   void take_out(std::size_t leader, Stay stay);
   void bring(std::size_t leader, Stay stay);
   void begin_round(std::size_t leader);
+  void forget_rounds();  // that the newest leader has begun
   void say_come(const std::vector<Stay>& stays);
   void answer(std::size_t leader, const link::Answer& answer);
   // A leader's state is in force.

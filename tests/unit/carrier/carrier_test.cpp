@@ -63,9 +63,8 @@ class CarrierTest : public testing::TestWithParam<bool> {
   }
   void start(HostIndex h) {
     Host& host = hosts_[h];
-    host.carrier =
-        std::make_unique<Carrier>(*plan_, *host.board, Stay{h, 1},
-                                  [this](const std::string& what) { told_.push_back(what); });
+    host.carrier = std::make_unique<Carrier>(
+        *plan_, *host.board, Stay{h, 1}, [this](const Line& line) { told_.push_back(line.text); });
     links::Limits limits;
     limits.ping = 50ms;
     host.carrier->use(net_->make(links::test::party(h), limits, host.carrier->events()));

@@ -3,8 +3,11 @@
 #include <array>
 #include <random>
 
+#include "carrier/outlet.h"
 #include "conformance/cluster.h"
 #include "hosts.h"
+#include "link/messages.h"
+#include "links/links.h"
 
 namespace lockstep::carrier {
 namespace {
@@ -124,6 +127,53 @@ TEST_F(WhoLooksSeldom, ForgetsATableThatIsBeingWrittenOver) {
   mark.store(was);
   board_->look();
   EXPECT_EQ(board_->first_not_whole(), shape_.transactions);
+}
+
+// Of what is to be sent: who reads it when it likes.
+class Waiting : public links::Links {
+ public:
+  void open(const links::Other&) override {}
+  void abort(links::HostIndex) override {}
+  bool is_up(links::HostIndex) const override { return true; }
+  void send(links::HostIndex, std::string_view header, std::span<const std::byte> body) override {
+    add(header, body);
+  }
+  void send_copy(links::HostIndex, std::string_view header, std::string body) override {
+    const std::string& kept = kept_.emplace_back(std::move(body));
+    add(header, std::as_bytes(std::span(kept)));
+  }
+  std::size_t unsent(links::HostIndex) const override { return 0; }
+
+  std::map<link::Item, std::span<const std::byte>> records;
+
+ private:
+  void add(std::string_view header, std::span<const std::byte> body) {
+    const auto head = link::decode_head(header);
+    if (head.ok() && head->item.kind == link::Kind::kRecord) records[head->item] = body;
+  }
+  std::deque<std::string> kept_;
+};
+
+// A host that comes and stands still, or reads slowly: nobody waits for it.
+TEST_F(WhoLooksSeldom, WhatWaitsToBeSentStaysAsItWas) {
+  board_->look();
+  Waiting links;
+  Outlet outlet(workers_.stay(), {1, 1});
+  link::BoardOwners owners(board_->plan());
+  outlet.obey({});
+  outlet.open({.first = board_->first()});
+  outlet.send(links, *board_, owners);
+  std::map<link::Item, std::vector<std::byte>> right;
+  for (const auto& [item, bytes] : links.records) right[item] = {bytes.begin(), bytes.end()};
+  ASSERT_FALSE(right.empty());
+  coord::Table table = *board_->table(board_->newest_table());
+  for (int i = 0; i < 20; ++i) {
+    table.txn = Txn(table.txn.value() + 1);
+    coord::write_table(workers_.board().table(table.txn), table);
+    board_->look();
+  }
+  for (const auto& [item, bytes] : links.records)
+    EXPECT_TRUE(std::ranges::equal(bytes, right[item])) << item.index;
 }
 
 // Of a host that comes: no table lists it, and it begins where the newest copy is.

@@ -112,7 +112,7 @@ TEST_F(ServiceTest, OrdersAreAnsweredAndPairsAreTold) {
   ASSERT_EQ(hear<Closed>(hosts_[0])->round, (link::Stamp{1, 3}));
   EXPECT_THAT(hear<Working>(hosts_[0])->hosts, IsEmpty());
   EXPECT_THAT(hear<Working>(hosts_[1])->hosts, IsEmpty());
-  EXPECT_THAT(hear<Line>(hosts_[1])->text, HasSubstr("host 0"));
+  EXPECT_THAT(hear<Line>(hosts_[1])->text, HasSubstr("node 0"));
 }
 
 TEST_F(ServiceTest, ARingSendsWhatIsMarked) {

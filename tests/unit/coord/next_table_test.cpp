@@ -101,6 +101,8 @@ TEST(NextTable, WhereAllLeaveAtOnceTheyGoOn) {
   one.wish.hosts = {{kFirst, 1}};
   EXPECT_EQ(one.next().members, one.today.members);
   EXPECT_EQ(one.next().hosts, one.today.hosts);
+  one.dead = {kB.uid};
+  EXPECT_THAT(one.next().members, ElementsAre(kA, kC)) << "its slot will be another one's";
 }
 
 TEST(NextTable, ATimeThatIsUpNamesTheLastStepOnce) {

@@ -195,7 +195,7 @@ TEST_F(RunKeeperTest, AReportCountsOnceAndInItsTurn) {
 
 TEST_F(RunKeeperTest, AStopInOrderIsProposedUntilItsTimeIsOver) {
   run();
-  keeper.on(event::Signal{SIGTERM});
+  hear(report::Told{event::Signal{SIGTERM, {}}});
   EXPECT_EQ(ordered<order::StopInOrder>().size(), 1U);
   EXPECT_EQ(ordered<order::Propose>().back().wish.flags, kStop);
   EXPECT_TRUE(facts.in_order);
@@ -212,7 +212,7 @@ TEST_F(RunKeeperTest, AStopInOrderEndsWhereNobodyIsLeftWhoCouldFinishTheStep) {
   ready(4, 3);
   at(4).stage = Stage::kMember;
   at(4).first_txn = Txn(1);
-  keeper.on(event::Signal{SIGTERM});
+  hear(report::Told{event::Signal{SIGTERM, {}}});
   orders.clear();
   for (const std::uint64_t uid : {1, 2, 3}) take(uid);
   look();
@@ -229,7 +229,7 @@ TEST_F(RunKeeperTest, AStopInOrderEndsWhereNobodyIsLeftWhoCouldFinishTheStep) {
 // Its host has not heard of the stop.
 TEST_F(RunKeeperTest, ARunThatStopsNeedsNoMoreWorkers) {
   run();
-  keeper.on(event::Signal{SIGTERM});
+  hear(report::Told{event::Signal{SIGTERM, {}}});
   hear(report::NoMoreWorkers{"the program ended five times", false});
   EXPECT_EQ(facts.group, Group::kStopping);
   EXPECT_EQ(facts.restarts, 0);
@@ -237,7 +237,7 @@ TEST_F(RunKeeperTest, ARunThatStopsNeedsNoMoreWorkers) {
 
 TEST_F(RunKeeperTest, AStopInOrderInWhichNobodyHasLeftIsToldOf) {
   run();
-  keeper.on(event::Signal{SIGTERM});
+  hear(report::Told{event::Signal{SIGTERM, {}}});
   view.workers.clear();
   look();
   EXPECT_EQ(facts.group, Group::kStopped);
@@ -246,7 +246,7 @@ TEST_F(RunKeeperTest, AStopInOrderInWhichNobodyHasLeftIsToldOf) {
 
 TEST_F(RunKeeperTest, AStopInOrderInWhichOneHasLeftIsNot) {
   run();
-  keeper.on(event::Signal{SIGTERM});
+  hear(report::Told{event::Signal{SIGTERM, {}}});
   view.stopped = true;
   view.workers.clear();
   look();

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <sstream>
 
 #include "support/temp_folder.h"
 
@@ -18,13 +19,14 @@ class Missed : public testing::Test {
     test::TempFolder folder;
     Txn recorded;
   };
-  // Up to there; lines of both files, an evaluation has none in the ledger.
-  void record(Host& host, std::uint64_t upto) const {
+  // Up to there; lines of both files, an evaluation has none in the ledger. Some may be missing.
+  void record(Host& host, std::uint64_t upto, Txn gap = Txn(0), Txn gap_end = Txn(0)) const {
     for (const char* name : {"/ledger.jsonl", "/metrics.jsonl"}) {
       auto file = posix_env().open_append(host.folder.path() + name);
       ASSERT_TRUE(file.ok());
       for (std::uint64_t txn = host.recorded.value(); txn < upto; ++txn) {
         if (txn % 5 == 4 && name[1] == 'l') continue;
+        if (gap <= Txn(txn) && Txn(txn) < gap_end) continue;
         const std::string line = "{\"txn\":" + std::to_string(txn) + ",\"what\":\"" + name +
                                  std::string(txn * 7919 % 90'000, 'x') + "\"}\n";
         ASSERT_TRUE((*file)->append(std::as_bytes(std::span(line))).ok());
@@ -99,6 +101,46 @@ TEST_F(Missed, WhoeverHasLessGivesWhatItHas) {
   for (int i = 0; missed.upto() < Txn(50) && i < 500; ++i) ask(missed, {&one, &behind});
   EXPECT_EQ(missed.upto(), Txn(50));
   expect_same(comer, one);
+}
+
+// One has come back itself, and has a gap there.
+TEST_F(Missed, PiecesOfUnlikeFilesMakeWholeLines) {
+  for (std::uint64_t end = 4; end < 40; end += 5) {
+    Host one, other, comer;
+    record(one, 40);
+    record(other, 40, Txn(end - 3), Txn(end));
+    MissedRecords missed = open(comer);
+    for (int i = 0; missed.upto() < Txn(40) && i < 500; ++i) ask(missed, {&one, &other});
+    ASSERT_EQ(missed.upto(), Txn(40));
+    for (const char* name : {"ledger.jsonl", "metrics.jsonl"}) {
+      std::istringstream all(text(one, name)), copied(text(comer, name));
+      std::string line, wanted;
+      while (std::getline(copied, line)) {
+        while (std::getline(all, wanted) && wanted != line) {
+        }
+        ASSERT_EQ(line.substr(0, 40), wanted.substr(0, 40)) << name << ", gap before " << end;
+      }
+    }
+  }
+}
+
+// As the ids of a large batch make them.
+TEST_F(Missed, LinesThatAreLongerThanAPiece) {
+  Host one, other, comer;
+  for (const Host* host : {&one, &other}) {
+    auto file = posix_env().open_append(host->folder.path() + "/ledger.jsonl");
+    ASSERT_TRUE(file.ok());
+    for (int line = 0; line < 14; ++line) {  // two of each transaction
+      const std::string text = "{\"txn\":" + std::to_string(1 + line / 2) +
+                               ",\"ids\":" + std::string(line % 3 * 300'000 + line, '1') + "}\n";
+      ASSERT_TRUE((*file)->append(std::as_bytes(std::span(text))).ok());
+    }
+  }
+  one.recorded = other.recorded = Txn(8);
+  MissedRecords missed = open(comer);
+  for (int i = 0; missed.upto() < Txn(8) && i < 500; ++i) ask(missed, {&one, &other});
+  EXPECT_EQ(missed.upto(), Txn(8));
+  EXPECT_TRUE(text(comer, "ledger.jsonl") == text(one, "ledger.jsonl"));
 }
 
 // Of a host that has an older state than the others, and has recorded nothing in this run.

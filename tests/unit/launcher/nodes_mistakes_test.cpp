@@ -58,7 +58,9 @@ TEST(NodesMistakes, WhatNodesTellEachOtherHasALimit) {
 
 TEST(NodesMistakes, AJoinTimeoutBelowTheLimitIsSaid) {
   const auto notices = [](const std::string& conf) {
-    return parse(two({"--rdzv-conf", conf}))->notices.size();
+    const auto options = parse(two({"--rdzv-conf", conf}));
+    EXPECT_TRUE(options->notices.empty()) << "a linked program's launcher heeds it alone";
+    return options->notices_of_plain.size();
   };
   EXPECT_EQ(notices("join_timeout=4"), 1u);
   EXPECT_EQ(notices("join_timeout=15"), 0u);

@@ -47,7 +47,7 @@ std::string numbered_lines(int count) {
 // Found without a write of ours: workers may be the only ones who print.
 TEST(Console, AReaderThatHasGoneIsToldOnce) {
   for (const auto make : {make_pipe, make_socket}) {
-    const Alarm alarm(20);
+    const Alarm alarm(120);
     auto loop = Loop::open();
     ASSERT_TRUE(loop.ok());
     Ends out = make();
@@ -70,7 +70,7 @@ TEST(Console, AReaderThatHasGoneIsToldOnce) {
 
 TEST(Console, KeepsWhatNobodyReadsAndWritesItOnceThereIsRoom) {
   for (const auto make : {make_pipe, make_socket, make_terminal}) {
-    const Alarm alarm(20);
+    const Alarm alarm(120);
     auto loop = Loop::open();
     ASSERT_TRUE(loop.ok());
     const Ends ends = make();
@@ -97,7 +97,7 @@ TEST(Console, KeepsWhatNobodyReadsAndWritesItOnceThereIsRoom) {
 // As with 2>&1: a line that is half written when the pipe is full is ended before anything else.
 TEST(Console, LongLinesOfBothStreamsStayWholeInOnePipe) {
   for (const auto make : {make_pipe, make_socket}) {
-    const Alarm alarm(20);
+    const Alarm alarm(120);
     auto loop = Loop::open();
     ASSERT_TRUE(loop.ok());
     const Ends ends = make();
@@ -126,7 +126,7 @@ TEST(Console, LongLinesOfBothStreamsStayWholeInOnePipe) {
 
 // A worker is faster than whoever has just seen that there is room.
 TEST(Console, SharesAPipeWithAWorkerThatFillsIt) {
-  const Alarm alarm(20);
+  const Alarm alarm(120);
   auto loop = Loop::open();
   ASSERT_TRUE(loop.ok());
   const Ends ends = make_pipe();
@@ -151,7 +151,7 @@ TEST(Console, SharesAPipeWithAWorkerThatFillsIt) {
 
 class Tees : public testing::Test {
  protected:
-  Tees() : alarm_(30), loop_(Loop::open().value()), ends_(make_pipe()), to_(ends_.write.get()) {
+  Tees() : alarm_(120), loop_(Loop::open().value()), ends_(make_pipe()), to_(ends_.write.get()) {
     options_.log_dir = folder_ / "logs";
     options_.tee.all = kStderr;
   }

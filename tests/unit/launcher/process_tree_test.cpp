@@ -30,10 +30,10 @@ TEST(ProcessTree, AZombieIsNotThereUnlessItsThreadsAre) {
     ::setsid();
     ::_exit(0);
   }
-  ASSERT_TRUE(until([&] { return stat_of(leader)->state == 'Z'; }, 5s));
+  ASSERT_TRUE(until([&] { return stat_of(leader)->state == 'Z'; }, 20s));
   EXPECT_EQ(::getsid(leader), leader);
   // A sanitizer's thread may end a moment later.
-  EXPECT_TRUE(until([&] { return !signal_sessions({&leader, 1}, 0); }, 5s));
+  EXPECT_TRUE(until([&] { return !signal_sessions({&leader, 1}, 0); }, 20s));
   reap(leader);
   leader = ::fork();
   if (leader == 0) {
@@ -41,7 +41,7 @@ TEST(ProcessTree, AZombieIsNotThereUnlessItsThreadsAre) {
     std::thread([] { ::pause(); }).detach();
     ::syscall(SYS_exit, 0);  // of this thread
   }
-  ASSERT_TRUE(until([&] { return stat_of(leader)->state == 'Z'; }, 5s));
+  ASSERT_TRUE(until([&] { return stat_of(leader)->state == 'Z'; }, 20s));
   EXPECT_TRUE(signal_sessions({&leader, 1}, SIGKILL));
   reap(leader);
 }
@@ -53,7 +53,7 @@ TEST(ProcessTree, ASessionOfAReapedLeaderIsNobodysWhoHasItsNumber) {
     ::setsid();
     for (;;) ::pause();
   }
-  ASSERT_TRUE(until([&] { return ::getsid(other) == other; }, 5s));
+  ASSERT_TRUE(until([&] { return ::getsid(other) == other; }, 20s));
   std::atomic<pid_t> reaped = -other, alive = other;
   EXPECT_FALSE(signal_sessions({&reaped, 1}, SIGKILL));
   EXPECT_TRUE(signal_sessions({&alive, 1}, SIGKILL));
@@ -70,7 +70,7 @@ TEST(ProcessTree, WhoIsOlderOrInAnotherControlGroupIsSpared) {
   spec.environment = {mark.variable};
   const auto marked = spawn_process(spec);
   ASSERT_TRUE(marked.ok());
-  ASSERT_TRUE(until([&] { return signal_marked(mark, 0); }, 5s));
+  ASSERT_TRUE(until([&] { return signal_marked(mark, 0); }, 20s));
   Mark later = mark, elsewhere = mark, longer = mark;
   later.since = stat_of(*marked)->start + 1;
   ++elsewhere.control_group;

@@ -46,7 +46,7 @@ class SlowDisk : public testing::Test {
   }
   std::string text(const std::string& name) { return test::read_text(folder_ / name); }
 
-  Alarm alarm_{30};
+  Alarm alarm_{120};
   test::TempFolder folder_;
   Loop loop_ = Loop::open().value();
 };

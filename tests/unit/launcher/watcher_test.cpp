@@ -52,7 +52,7 @@ bool lives(pid_t pid) {
   return stat && stat->state != 'Z';
 }
 
-void reap(pid_t pid) { EXPECT_EQ(::waitpid(pid, nullptr, 0), pid); }
+void reap_watched(pid_t pid) { EXPECT_EQ(::waitpid(pid, nullptr, 0), pid); }
 
 class WatcherTest : public ::testing::Test {
  protected:
@@ -71,7 +71,7 @@ class WatcherTest : public ::testing::Test {
   // Must be dead by now; reaps it.
   void expect_killed(pid_t worker) {
     int status = 0;
-    ASSERT_TRUE(until([&] { return ::waitpid(worker, &status, WNOHANG) == worker; }, 5s));
+    ASSERT_TRUE(until([&] { return ::waitpid(worker, &status, WNOHANG) == worker; }, 20s));
     EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
   }
 
@@ -109,9 +109,9 @@ TEST_F(WatcherTest, WhatAWorkerHasStartedEndsWithIt) {
   std::array<char, 2> text{};
   EXPECT_EQ(::read(pipe[0], text.data(), text.size()), 1);
   watcher_->allow_until(from_now(0ms));
-  reap(*worker);  // killed, or at its own end, as those are whom it waits for
+  reap_watched(*worker);  // killed, or at its own end, as those are whom it waits for
   pollfd end{pipe[0], POLLIN, 0};
-  ASSERT_EQ(::poll(&end, 1, 5000), 1);
+  ASSERT_EQ(::poll(&end, 1, 20000), 1);
   EXPECT_EQ(::read(pipe[0], text.data(), text.size()), 0) << "both ends of it are closed";
   ::close(pipe[0]);
 }
@@ -129,7 +129,7 @@ TEST_F(WatcherTest, LeavesAloneWhoWasThereBefore) {
   expect_killed(worker);
   pause(100ms);  // it looks again
   EXPECT_TRUE(lives(*tee));
-  ::kill(*tee, SIGKILL), reap(*tee);
+  ::kill(*tee, SIGKILL), reap_watched(*tee);
 }
 
 // Who is started after a launcher that was killed may begin once the lock is free.
@@ -152,9 +152,9 @@ TEST_F(WatcherTest, HoldsALockUntilNothingOfTheWorkersIsLeft) {
   char text = 0;
   EXPECT_EQ(::read(said[0], &text, 1), 1);
   const Deadline moment = Deadline::in(100ms);
-  ::kill(launcher, SIGKILL), reap(launcher);
+  ::kill(launcher, SIGKILL), reap_watched(launcher);
   pollfd is_free{lock[0], POLLIN, 0}, is_silent{said[0], POLLIN, 0};
-  EXPECT_EQ(::poll(&is_free, 1, 5000), 1);
+  EXPECT_EQ(::poll(&is_free, 1, 20000), 1);
   EXPECT_TRUE(moment.passed()) << "the program has a moment to clean up";
   EXPECT_EQ(::poll(&is_silent, 1, 0), 1) << "nobody has its end any more";
   ::close(lock[0]), ::close(said[0]);
@@ -163,7 +163,7 @@ TEST_F(WatcherTest, HoldsALockUntilNothingOfTheWorkersIsLeft) {
 // pkill -9 -f "lockstep run" is to leave it.
 TEST_F(WatcherTest, HasACommandLineOfItsOwn) {
   const std::string file = "/proc/" + std::to_string(watcher_->pid()) + "/cmdline";
-  EXPECT_TRUE(until([&] { return std::string(test::read_text(file).c_str()) == "fence"; }, 5s));
+  EXPECT_TRUE(until([&] { return std::string(test::read_text(file).c_str()) == "fence"; }, 20s));
 }
 
 TEST_F(WatcherTest, AnEarlierTimeCountsAtOnce) {
@@ -178,14 +178,15 @@ TEST_F(WatcherTest, WithoutATimeNobodyIsKilledAndASlotThatIsLeftIsFree) {
   const pid_t late = start_worker(*watcher_);  // after the time
   expect_killed(late);
   watcher_->allow_until(0);
-  ASSERT_TRUE(until([&] { return stat_of(watcher_->pid())->state == 'S'; }, 5s)) << "it has looked";
+  ASSERT_TRUE(until([&] { return stat_of(watcher_->pid())->state == 'S'; }, 20s))
+      << "it has looked";
   const pid_t worker = start_worker(*watcher_);
   EXPECT_EQ(watcher_->free_slot(), nullptr);
   watcher_->ended(late);
   EXPECT_NE(watcher_->free_slot(), nullptr);
   pause(500ms);
   EXPECT_TRUE(lives(worker));
-  ::kill(worker, SIGKILL), reap(worker);
+  ::kill(worker, SIGKILL), reap_watched(worker);
 }
 
 // Which goes on while the machine is suspended, and rings as it wakes.
@@ -193,7 +194,7 @@ TEST_F(WatcherTest, ItsTimerIsThatOfTheBoot) {
   watcher_->allow_until(from_now(60s));
   const std::string info = "/proc/" + std::to_string(watcher_->pid()) + "/fdinfo/0";
   const std::string clock = "clockid: " + std::to_string(CLOCK_BOOTTIME) + "\n";
-  EXPECT_TRUE(until([&] { return test::read_text(info).find(clock) != std::string::npos; }, 5s));
+  EXPECT_TRUE(until([&] { return test::read_text(info).find(clock) != std::string::npos; }, 20s));
 }
 
 TEST_F(WatcherTest, WhatCannotBeStartedLeavesItsPlace) {
@@ -213,7 +214,7 @@ TEST_F(WatcherTest, TakesNoOtherSignalAndIsFollowedByAnother) {
   pause(50ms);
   EXPECT_TRUE(lives(first));
   ::kill(first, SIGKILL);
-  reap(first);
+  reap_watched(first);
   ASSERT_TRUE(watcher_->start_again().ok());
   EXPECT_NE(watcher_->pid(), first);
   expect_killed(worker);
@@ -267,14 +268,14 @@ Launched launch(std::chrono::nanoseconds time, const std::string& script = "exec
 TEST(WatcherOf, ALauncherThatIsStoppedWithItsGroup) {
   const Launched all = launch(3s);
   ::kill(-all.launcher, SIGSTOP);
-  ASSERT_TRUE(until([&] { return stat_of(all.launcher)->state == 'T'; }, 5s));
+  ASSERT_TRUE(until([&] { return stat_of(all.launcher)->state == 'T'; }, 20s));
   EXPECT_TRUE(lives(all.worker));
   EXPECT_TRUE(until([&] { return !lives(all.worker); }, 15s));
   EXPECT_EQ(stat_of(all.launcher)->state, 'T');
   EXPECT_TRUE(lives(all.watcher));
   ::kill(all.launcher, SIGKILL);
-  reap(all.launcher);
-  EXPECT_TRUE(until([&] { return !lives(all.watcher); }, 5s));
+  reap_watched(all.launcher);
+  EXPECT_TRUE(until([&] { return !lives(all.watcher); }, 20s));
 }
 
 // A worker has started something around which `around` stands, and which heeds no TERM.
@@ -284,10 +285,10 @@ void expect_nothing_of_a_killed_launcher(const std::string& around, bool marked)
   const Launched all = launch(
       60s, around + " sh -c \"trap '' TERM; while touch " + mark + "; do sleep 0.01; done\" & wait",
       marked);
-  ASSERT_TRUE(until([&] { return std::filesystem::exists(mark); }, 5s));
+  ASSERT_TRUE(until([&] { return std::filesystem::exists(mark); }, 20s));
   ::kill(all.launcher, SIGKILL);
-  reap(all.launcher);
-  EXPECT_TRUE(until([&] { return !lives(all.watcher); }, 5s));
+  reap_watched(all.launcher);
+  EXPECT_TRUE(until([&] { return !lives(all.watcher); }, 20s));
   std::filesystem::remove(mark);
   pause(200ms);
   EXPECT_FALSE(std::filesystem::exists(mark)) << "what the worker has started runs on";
@@ -325,9 +326,9 @@ TEST(WatcherOf, ALauncherThatIsKilledAfterItsWorkersHaveEnded) {
   ::close(said[1]);
   char text = 0;
   EXPECT_EQ(::read(said[0], &text, 1), 1);
-  ::kill(launcher, SIGKILL), reap(launcher);
+  ::kill(launcher, SIGKILL), reap_watched(launcher);
   pollfd all_gone{said[0], POLLIN, 0};
-  EXPECT_EQ(::poll(&all_gone, 1, 5000), 1);
+  EXPECT_EQ(::poll(&all_gone, 1, 20000), 1);
   EXPECT_EQ(::read(said[0], &text, 1), 0) << "what the worker has started runs on";
   ::close(said[0]);
 }
@@ -335,8 +336,8 @@ TEST(WatcherOf, ALauncherThatIsKilledAfterItsWorkersHaveEnded) {
 TEST(WatcherOf, ALauncherThatIsKilled) {
   const Launched all = launch(60s);
   ::kill(all.launcher, SIGKILL);
-  reap(all.launcher);
-  EXPECT_TRUE(until([&] { return !lives(all.watcher) && !lives(all.worker); }, 5s));
+  reap_watched(all.launcher);
+  EXPECT_TRUE(until([&] { return !lives(all.watcher) && !lives(all.worker); }, 20s));
 }
 
 }  // namespace

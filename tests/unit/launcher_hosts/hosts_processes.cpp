@@ -44,7 +44,7 @@ Machines::Machines(const Shape& shape, std::vector<Fault> faults)
         loop_, *timers_,
         LinkProcess::Events{[&, this](const carrier::Closed& closed) { on_closed(host, closed); },
                             [&](const carrier::Working& now) { host.working = now.hosts; },
-                            [&](const std::string& line) { host.lines.push_back(line); },
+                            [&](const carrier::Line& line) { host.lines.push_back(line.text); },
                             [&, this](const std::string& why) { on_gone(host, why); }});
     hosts_.push_back(std::move(made));
   }

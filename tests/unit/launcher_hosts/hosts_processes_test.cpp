@@ -70,7 +70,7 @@ TEST_F(HostsProcesses, UnequalHostsGiveTheBitsOfOne) {
 
 // Each of them once, and one while the workers still start.
 TEST_F(HostsProcesses, ALinkIsKilledAndStartedAgain) {
-  constexpr std::uint64_t kTransactions = 60;
+  constexpr std::uint64_t kTransactions = 300;
   Machines run(shape_of(kTransactions));
   run.start_links();
   ::kill(run.host(1).link->pid(), SIGKILL);
@@ -88,7 +88,7 @@ TEST_F(HostsProcesses, ALinkIsKilledAndStartedAgain) {
 }
 
 TEST_F(HostsProcesses, ALinkIsStopped) {
-  constexpr std::uint64_t kTransactions = 60;
+  constexpr std::uint64_t kTransactions = 300;
   Machines run(shape_of(kTransactions, 2));
   run.stop_grace = 200ms;
   start(run);
@@ -134,7 +134,7 @@ std::vector<UniqueFd> strangers(int port, std::uint64_t seed) {
     EXPECT_EQ(::connect(socket.get(), address->data(), address->size()), 0);
     std::string bytes(i % 5 == 0 ? 0 : 1 + random() % 400, '\0');
     for (char& byte : bytes) byte = static_cast<char>(random());
-    constexpr std::string_view kMagic = "LSLINK\x01\n";
+    constexpr std::string_view kMagic = "LSLINK\x03\n";
     if (i % 3 == 0) bytes.replace(0, std::min(bytes.size(), kMagic.size()), kMagic);
     // It may have been turned away already.
     (void)!::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);

@@ -46,7 +46,7 @@ class Agent {
         link_(loop_, *timers_,
               {[this](const carrier::Closed& closed) { closed_.push_back(closed.round); },
                [](const carrier::Working&) {},
-               [this](const std::string& line) { lines_.push_back(line); },
+               [this](const carrier::Line& line) { lines_.push_back(line.text); },
                [this](const std::string& why) { gone_ = why; }}) {}
 
   LinkProcess::Plan plan() const {
@@ -137,7 +137,9 @@ TEST(LinkProcess, StoppedForTooLongItIsKilled) {
 
 TEST(LinkProcess, StoppedForAMomentItGoesOn) {
   Agent agent;
-  ASSERT_TRUE(agent.link().start(agent.plan()).ok());
+  auto plan = agent.plan();
+  plan.stop_grace = 20s;
+  ASSERT_TRUE(agent.link().start(plan).ok());
   ASSERT_TRUE(agent.obeys(1));
   ::kill(agent.link().pid(), SIGSTOP);
   agent.serve([&] { return stat_of(agent.link().pid())->state == 'T'; });

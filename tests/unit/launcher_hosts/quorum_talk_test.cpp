@@ -128,6 +128,15 @@ TEST_F(QuorumTalkTest, AnotherOneIsElected) {
   EXPECT_EQ(agent(1).facts().run, "of the first");
 }
 
+TEST_F(QuorumTalkTest, WhoseTurnHasComeWaitsForNoBeat) {
+  gone = 0;
+  for (const std::size_t host : {1, 2}) agent(host).refused(talks[host]->member(0), now);
+  now += quorum::Settings{}.stagger;  // of the second place
+  for (const std::size_t host : {1, 2}) agent(host).pass(now), look(host);
+  deliver();
+  EXPECT_TRUE(agent(1).leads(now));
+}
+
 TEST_F(QuorumTalkTest, NobodySpeaksForAnother) {
   quorum::Talk third;
   const auto heard = talks[0]->hear(1, third.say(0, agent(2).say({0, 100}, now)), now);

@@ -82,6 +82,25 @@ TEST_F(AgentTest, AllSpeakWithTheLeaderAlone) {
   EXPECT_EQ(agents_[kMany - 1].leader(), agents_[1].self());
 }
 
+TEST_F(AgentTest, TwoThatAskAtOnceAreApartAtTheirNextTry) {
+  begin(3);
+  cut_.insert(agents_[0].self());
+  Agent &second = agents_[1], &third = agents_[2];
+  for (int wait = 0; wait < 2; ++wait) {  // until both are silent, until it is the turn of both
+    now_ += 5 * kSecond;
+    for (Agent* agent : {&second, &third}) agent->pass(now_);
+  }
+  const Message from_second = second.say(third.self(), now_);
+  const Message from_third = third.say(second.self(), now_);
+  third.hear(from_second, now_);
+  second.hear(from_third, now_);
+  ASSERT_EQ(second.role(), Role::kAsks);
+  ASSERT_EQ(third.role(), Role::kAsks);
+  beat(3 + 2 + 1);  // L / 4, its place, the answer
+  EXPECT_TRUE(second.leads(now_));
+  EXPECT_EQ(third.leader(), second.self());
+}
+
 TEST_F(AgentTest, AtOnceWhereItsPortIsRefused) {
   begin(3);
   cut_.insert(agents_[0].self());
@@ -160,6 +179,21 @@ TEST_F(AgentTest, WithoutAQuorumItEndsResumable) {
   ASSERT_TRUE(agents_[2].ending().has_value());
   EXPECT_EQ(agents_[2].ending()->why, Ending::kNoQuorum);
   EXPECT_EQ(agents_[2].ending()->code, 75);
+  EXPECT_EQ(agents_[2].ending()->waited, 9 * kSecond);
+}
+
+// Each of them may be the one that is elected.
+TEST_F(AgentTest, OfManyItWaitsUntilAllHaveHadTheirTurn) {
+  constexpr std::uint16_t kMany = 40;
+  begin(kMany);
+  const Agent& last = agents_.back();
+  for (const Agent& agent : agents_)
+    if (agent.self() != last.self()) cut_.insert(agent.self());
+  beat(12 + 47);
+  EXPECT_FALSE(last.ending().has_value());
+  beat(2);
+  ASSERT_TRUE(last.ending().has_value());
+  EXPECT_EQ(last.ending()->waited, 12 * kSecond);  // 2 L, and 150 ms for each
 }
 
 TEST_F(AgentTest, PlainWorkersRunUntilTheFenceFalls) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <random>
 
 #include "support/temp_folder.h"
@@ -67,6 +68,72 @@ TEST_F(RecordPlaces, WhatIsNoRecordIsAnError) {
   const auto place = place_of_record(posix_env(), path_, Txn(5));
   ASSERT_FALSE(place.ok());
   EXPECT_EQ(place.error().kind, ErrorKind::kBadData);
+}
+
+// Counts what is read.
+class CountingEnv final : public Env {
+ public:
+  std::uint64_t bytes = 0;
+
+  std::uint64_t now_ns() override { return posix_env().now_ns(); }
+  double wall_time_s() override { return posix_env().wall_time_s(); }
+  Result<std::unique_ptr<File>> create(const std::string& path) override {
+    return posix_env().create(path);
+  }
+  Result<std::unique_ptr<File>> open_append(const std::string& path) override {
+    return posix_env().open_append(path);
+  }
+  Result<std::string> read(const std::string& path, std::uint64_t limit) override {
+    auto text = posix_env().read(path, limit);
+    if (text.ok()) bytes += text->size();
+    return text;
+  }
+  Result<std::unique_ptr<ReadableFile>> open_read(const std::string& path) override {
+    LOCKSTEP_ASSIGN(auto file, posix_env().open_read(path));
+    return std::unique_ptr<ReadableFile>(std::make_unique<Counted>(std::move(file), bytes));
+  }
+  Status rename(const std::string& from, const std::string& to) override {
+    return posix_env().rename(from, to);
+  }
+  Status remove_all(const std::string& path) override { return posix_env().remove_all(path); }
+  Status make_dirs(const std::string& path) override { return posix_env().make_dirs(path); }
+  Status sync_dir(const std::string& path) override { return posix_env().sync_dir(path); }
+  Status truncate(const std::string& path, std::uint64_t size) override {
+    return posix_env().truncate(path, size);
+  }
+  Result<std::vector<std::string>> list(const std::string& path) override {
+    return posix_env().list(path);
+  }
+  bool exists(const std::string& path) override { return posix_env().exists(path); }
+
+ private:
+  struct Counted final : ReadableFile {
+    Counted(std::unique_ptr<ReadableFile> of, std::uint64_t& count)
+        : file(std::move(of)), bytes(count) {}
+    std::uint64_t size() const override { return file->size(); }
+    Status read_at(std::uint64_t offset, std::span<std::byte> out) override {
+      bytes += out.size();
+      return file->read_at(offset, out);
+    }
+    std::unique_ptr<ReadableFile> file;
+    std::uint64_t& bytes;
+  };
+};
+
+TEST_F(RecordPlaces, LongFilesAreCutWithoutBeingRead) {
+  std::string text;
+  std::size_t upto = 0;  // where 30,000 begins
+  for (std::uint64_t txn = 0; txn < 40'000; ++txn) {
+    if (txn == 30'000) upto = text.size();
+    text += line(txn, 500);
+  }
+  write(text);
+  CountingEnv env;
+  const auto opened = open_records(env, path_, Txn(0), Txn(30'000), 600);
+  ASSERT_TRUE(opened.ok()) << opened.error().message;
+  EXPECT_EQ(std::filesystem::file_size(path_), upto);
+  EXPECT_TRUE(opened->cut.starts_with("{\"txn\":30000,")) << opened->cut;
+  EXPECT_LT(env.bytes, text.size() / 4);
 }
 
 }  // namespace

@@ -119,7 +119,7 @@ TEST(RecordFile, GivesWholeLinesOfWhatIsCutOff) {
                                  line(0, "0x0p+0") + line(1, "0x1p+0") + line(2, "0x1p+1") + "{\"t")
                     .ok());
     auto opened =
-        open_records(posix_env(), path, Txn(0), Txn(static_cast<std::uint64_t>(next)), 0, most);
+        open_records(posix_env(), path, Txn(0), Txn(static_cast<std::uint64_t>(next)), most);
     EXPECT_TRUE(opened.ok());
     return opened.ok() ? opened->cut : "";
   };

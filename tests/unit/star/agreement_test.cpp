@@ -12,7 +12,6 @@ namespace lockstep::star::test {
 namespace {
 
 using message::Hello;
-using message::Reason;
 using testing::AllOf;
 using testing::HasSubstr;
 
@@ -103,7 +102,7 @@ TEST_F(Agreement, EachAddressIsNamedOnce) {
   const auto named = [&] {
     return log.find("127.0.0.2") != std::string::npos && log.find("127.0.0.3") != std::string::npos;
   };
-  EXPECT_TRUE(run_until(named, 5s)) << log;
+  EXPECT_TRUE(run_until(named, 20s)) << log;
   run_for(500ms);  // in which both dial some times more
   std::istringstream lines(log);
   int told = 0;

@@ -1,6 +1,11 @@
 // Hosts of a linked program gather at their leader, over real sockets.
 #include "star/gathering.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include "star/notice.h"
 #include "star_test.h"
 
 namespace lockstep::star {
@@ -19,7 +24,7 @@ class GatheringTest : public test::StarTest {
 
   void gather(std::optional<std::int32_t> rank = 0,
               std::optional<message::Formed> told = std::nullopt) {
-    auto socket = control::listen_everywhere(0);
+    auto socket = control::listen_everywhere(port);
     ASSERT_TRUE(socket.ok());
     port = control::Address::local_of(socket->get())->port();
     std::vector<Hub::ListenSocket> sockets;
@@ -29,6 +34,7 @@ class GatheringTest : public test::StarTest {
     plan.own = {rank, 1, 2, 7000, 0, 0};
     plan.self = hello(0);
     plan.self.rank_given = rank.has_value();
+    plan.self.limit_ns = rules.limit;
     plan.party = {control::kProtocol, 1, "1.2.3"};
     plan.secret = "secret";
     plan.formed = std::move(told);
@@ -47,10 +53,8 @@ class GatheringTest : public test::StarTest {
     ASSERT_TRUE(made.ok());
     gathering = *std::move(made);
   }
-  Host& come(std::uint64_t incarnation, std::optional<std::int32_t> rank, std::uint64_t run = 0,
-             std::uint32_t protocol = control::kProtocol) {
-    hosts.push_back(std::make_unique<Host>());
-    Host* host = hosts.back().get();
+  Spoke::Plan plan_of(std::uint64_t incarnation, std::optional<std::int32_t> rank,
+                      std::uint32_t protocol = control::kProtocol) {
     Spoke::Plan plan;
     plan.host = "127.0.0.1";
     plan.port = port;
@@ -59,6 +63,12 @@ class GatheringTest : public test::StarTest {
     plan.party = {protocol, incarnation, "1.2.3"};
     plan.tls = test::tls_of(test::kKey);
     plan.limit_ns = rules.limit;
+    return plan;
+  }
+  Host& come(std::uint64_t incarnation, std::optional<std::int32_t> rank, std::uint64_t run = 0,
+             std::uint32_t protocol = control::kProtocol) {
+    hosts.push_back(std::make_unique<Host>());
+    Host* host = hosts.back().get();
     Spoke::Events events;
     events.open = [host, incarnation, rank, run] {
       host->spoke->tell(message::Claim{rank, incarnation, 3, 7001, 7002, run});
@@ -70,7 +80,8 @@ class GatheringTest : public test::StarTest {
       if (const auto* talk = std::get_if<message::Talk>(&message))
         host->heard.push_back(talk->frame);
     };
-    host->spoke = std::make_unique<Spoke>(*loop, *timers, std::move(plan), std::move(events));
+    host->spoke = std::make_unique<Spoke>(*loop, *timers, plan_of(incarnation, rank, protocol),
+                                          std::move(events));
     return *host;
   }
   bool until(const std::function<bool()>& condition) {
@@ -98,6 +109,7 @@ TEST_F(GatheringTest, AllAreToldWhoTakesPartOnceAllHaveCome) {
   EXPECT_EQ(formed, 1);
   EXPECT_EQ(first.formed->self, 1);
   EXPECT_EQ(second.formed->self, 2);
+  EXPECT_EQ(second.formed->limit_ns, rules.limit);
   EXPECT_EQ(second.heard, std::vector<std::string>{"to 2"});
   ASSERT_EQ(first.formed->hosts.size(), 3U);
   EXPECT_EQ(first.formed->hosts[0].address, "");
@@ -168,10 +180,51 @@ TEST_F(GatheringTest, AConnectionThatIsMadeAgainIsTheSameHosts) {
   EXPECT_EQ(formed, 1);
 }
 
+// A host whose packets are dropped for a while dials anew, and is not one that has ended.
+TEST_F(GatheringTest, WhatThisMachinesKernelGivesUpIsSilence) {
+  rules.nodes = 2;
+  rules.limit = 60'000'000'000;  // it dials nothing beside
+  gather();
+  Host& host = come(11, 1);
+  ASSERT_TRUE(until([&] { return !host.heard.empty(); }));
+  int here = -1, there = -1;
+  for (int socket = 3; socket < 1024; ++socket) {
+    const auto local = control::Address::local_of(socket);
+    const auto remote = control::Address::remote_of(socket);
+    if (local && remote && local->port() == port) here = socket;
+    if (local && remote && remote->port() == port) there = socket;
+  }
+  ASSERT_TRUE(here >= 0 && there >= 0);
+  const unsigned patience_ms = 200;
+  ASSERT_EQ(::setsockopt(here, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience_ms, sizeof patience_ms), 0);
+  loop->remove(there);  // nobody reads there, so nothing more is acknowledged
+  for (int i = 0; i < 30; ++i) gathering->say(1, std::string(100'000, 'x'));
+  ASSERT_TRUE(until([&] { return !control::Address::remote_of(here); }));
+  const Deadline end = Deadline::in(std::chrono::milliseconds(100));
+  while (!end.passed()) loop->run_once(Deadline::in(std::chrono::milliseconds(2)));
+  EXPECT_EQ(closed[1], 0);
+  host.spoke.reset();
+  Host& again = come(11, 1);
+  ASSERT_TRUE(until([&] { return !again.heard.empty(); }));
+  EXPECT_EQ(opened[1], 2);
+  EXPECT_EQ(closed[1], 0);
+}
+
 TEST_F(GatheringTest, WhoTakesPartInAnotherRunIsNotTakenIn) {
   gather();
   come(11, 1, 99);
   ASSERT_TRUE(until([&] { return !has_run.empty(); }));
+  EXPECT_EQ(gathering->missing(), "node 1, node 2");
+}
+
+TEST_F(GatheringTest, WhoIsStartedWhereARunGoesOnWithoutItIsToldSo) {
+  rules.limit = 300'000'000;
+  port = control::Address::local_of(control::listen_everywhere(0)->get())->port();
+  const Notice notice(*loop, *timers, plan_of(11, 1), {1, 11, 3, 7001, 7002, 99});
+  const Deadline nobody = Deadline::in(std::chrono::milliseconds(100));
+  while (!nobody.passed()) loop->run_once(Deadline::in(std::chrono::milliseconds(2)));
+  gather();
+  ASSERT_TRUE(until([&] { return has_run == "host11 (127.0.0.1)"; })) << has_run;
   EXPECT_EQ(gathering->missing(), "node 1, node 2");
 }
 
@@ -193,7 +246,7 @@ TEST_F(GatheringTest, WhoExpectsNoWordsStaysWithItsConnection) {
 
 TEST_F(GatheringTest, ElsewhereThoseComeInThatTheFirstOneHasNamed) {
   const message::Formed::Host host{"127.0.0.1", 7001, 7002, 11, 3, "cookie"};
-  message::Formed told{0, 5, {host, host, host}};
+  message::Formed told{0, 5, rules.limit, {host, host, host}};
   told.hosts[0].incarnation = 1, told.hosts[2].incarnation = 12;
   gather(0, told);
   EXPECT_EQ(gathering->missing(), "");

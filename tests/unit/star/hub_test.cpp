@@ -94,7 +94,7 @@ TEST_F(HubTest, WhoseFailureItWasTellsItAndNobodyElse) {
   agents[1]->spoke->tell(because("of another node"));
   run_for(100ms);
   agents[0]->spoke->tell(because("rank 2 died"));
-  EXPECT_TRUE(run_until([&] { return !failed.empty(); }, 2s));
+  EXPECT_TRUE(run_until([&] { return !failed.empty(); }, 20s));
   EXPECT_EQ(failed, std::vector<std::string>{"rank 2 died"});
 }
 
@@ -187,13 +187,13 @@ TEST_F(HubTest, TheLastAddressIsDialledBesideTheName) {
   *found = "127.0.0.2";
   one.listener.reset();
   one.come.clear();
-  ASSERT_TRUE(run_until([&] { return agent.opened == 5; }, 4s));
+  ASSERT_TRUE(run_until([&] { return agent.opened == 5; }, 20s));
   EXPECT_EQ(two.come.size(), 1u);
   two.refuses = true;  // as another run's leader
   open(one);
   *found = "127.0.0.1";
   two.come.back()->close();
-  ASSERT_TRUE(run_until([&] { return agent.opened == 6; }, 4s));
+  ASSERT_TRUE(run_until([&] { return agent.opened == 6; }, 20s));
   EXPECT_FALSE(agent.refused);
   EXPECT_EQ(agent.closed, 5);
 }
@@ -202,7 +202,7 @@ TEST_F(HubTest, GarbageAndSilenceBehindAHelloDisturbNobody) {
   run_three();
   std::vector<std::unique_ptr<Stranger>> all;
   for (int i = 0; i < 4; ++i) {
-    all.push_back(stranger(static_cast<std::uint64_t>(100 + i)));
+    all.push_back(stranger(100 + static_cast<std::uint64_t>(i)));
     if (i > 0) say(*all.back(), hello(9));
   }
   all[0]->connection->send("no hello");
@@ -219,7 +219,7 @@ TEST_F(HubTest, AFloodOfHellosIsBounded) {
   run_three();
   std::vector<std::unique_ptr<Stranger>> all;
   for (int i = 0; i < 100; ++i) {
-    all.push_back(stranger(static_cast<std::uint64_t>(100 + i)));
+    all.push_back(stranger(100 + static_cast<std::uint64_t>(i)));
     say(*all.back(), hello(9));
     nodes::NodeWord word;
     word.row = row(given(100 + i));
@@ -240,7 +240,7 @@ TEST_F(HubTest, ANodeThatCameBeforeAFloodComesAgain) {
   ASSERT_TRUE(run_until([&] { return early.words > 0; }));
   std::vector<std::unique_ptr<Stranger>> all;
   for (int i = 0; i < 30; ++i) {
-    all.push_back(stranger(static_cast<std::uint64_t>(100 + i)));
+    all.push_back(stranger(100 + static_cast<std::uint64_t>(i)));
     say(*all.back(), hello(9));
   }
   all.clear();
@@ -268,10 +268,11 @@ TEST_F(HubTest, ABrokenNodeOfThisRun) {
                                     clock_ns(CLOCK_BOOTTIME) + draw() % 5'000'000'000};
     return values[draw() % std::size(values)];
   };
-  const Deadline end = Deadline::in(3s);
+  const Deadline end = Deadline::in(3s), most = Deadline::in(60s);
   std::unique_ptr<Stranger> broken;
   int said = 0, dropped = 0, honest = 0;
-  while (!end.passed()) {
+  const auto is_enough = [&] { return said > 50 && honest > 20 && dropped > 5; };
+  while (!end.passed() || (!is_enough() && !most.passed())) {
     if (!broken || broken->ended) {
       dropped += broken ? 1 : 0;
       broken = stranger(500 + static_cast<std::uint64_t>(dropped % 3));
@@ -307,9 +308,7 @@ TEST_F(HubTest, ABrokenNodeOfThisRun) {
     broken->heard.erase(broken->heard.begin(),
                         broken->heard.end() - std::min<long>(1, std::ssize(broken->heard)));
   }
-  EXPECT_GT(said, 50);
-  EXPECT_GT(honest, 20);
-  EXPECT_GT(dropped, 5);
+  EXPECT_TRUE(is_enough()) << said << ", " << honest << ", " << dropped;
   EXPECT_EQ(log.find('\x1b'), std::string::npos);
   EXPECT_THAT(log, HasSubstr("says what cannot be true"));
   EXPECT_LT(log.size(), 200'000u);

@@ -74,7 +74,7 @@ std::vector<Message> one_of_each() {
           message::StopOrder{odd},
           answer,
           message::Claim{2, 3, 4, 5, 70'000, 6},
-          message::Formed{1, 12, {{"10.0.0.1", 7, 70'000, 8, 9, odd}, {"", 1, 2, 3, 4, "cookie"}}},
+          message::Formed{1, 12, 13, {{"10.0.0.1", 7, 70'000, 8, 9, odd}, {"", 1, 2, 3, 4, "x"}}},
           message::Talk{odd},
           message::Leads{3, true}};
 }

@@ -102,6 +102,7 @@ TEST(Plausible, WhatLeadersSay) {
 TEST(Plausible, WhoTakesPart) {
   const message::Formed formed{1,
                                5,
+                               3'000'000'000,
                                {{"10.0.0.1", 7000, 70'000, 1, 2, std::string(32, 'c')},
                                 {"10.0.0.2", 7000, 70'000, 2, 1, std::string(32, 'd')}}};
   EXPECT_EQ(implausible(formed, 2), "");
@@ -110,6 +111,8 @@ TEST(Plausible, WhoTakesPart) {
       [](auto& all) { all.self = -1; },
       [](auto& all) { all.self = 2; },
       [](auto& all) { all.run = 0; },
+      [](auto& all) { all.limit_ns = 0; },
+      [](auto& all) { all.limit_ns = 999'999; },
       [](auto& all) { all.hosts[1].agent_port = 1U << 17U; },
       [](auto& all) { all.hosts[1].workers = 0; },
       [](auto& all) { all.hosts[1].workers = 1025; },

@@ -27,6 +27,8 @@ TEST(Causes, TheLikeliestIsFirst) {
   EXPECT_TRUE(first_is(causes(In::kSum, Again::kSameWorker), "a counter"));
   EXPECT_TRUE(first_is(causes(In::kRow, Again::kNewcomer), "what only those have who were there"));
   EXPECT_TRUE(first_is(causes(In::kBuffer, Again::kSameWorker), "a module's member that is no "));
+  EXPECT_TRUE(first_is(causes(In::kLoss, Again::kOtherHost, true), "another build of the program"));
+  EXPECT_TRUE(first_is(causes(In::kLoss, Again::kOtherHost), "what is kept from step to step"));
   EXPECT_TRUE(first_is(causes(In::kState, Again::kNewcomer), "the loop, behind run()"));
   EXPECT_TRUE(first_is(causes(In::kState, Again::kNewcomer, false, true), "a hook (on_update())"));
 }
@@ -42,7 +44,8 @@ TEST(Causes, WhatCannotBeIsNoneOfThem) {
 
 TEST(Causes, LinesAreShortAndEndWithThePage) {
   for (const In in : {In::kState, In::kLoss})
-    for (const Again by : {Again::kOtherWorker, Again::kSameWorker, Again::kNewcomer})
+    for (const Again by :
+         {Again::kOtherWorker, Again::kSameWorker, Again::kNewcomer, Again::kOtherHost})
       for (const bool on : {false, true}) {
         std::istringstream lines(causes(in, by, on, on));
         std::string line;

@@ -95,7 +95,8 @@ class Step {
     const std::uint32_t which = up_to(3);
     for (std::uint32_t item = 0; item < items_; ++item)
       twice_.here.push_back(which == 0 || (which == 1 && chance(3)));
-    if (chance(3)) twice_.over_hosts = up_to(items_ - 1);
+    if (chance(3))
+      for (std::uint32_t item = 0; item < items_; ++item) twice_.over_hosts.push_back(chance(3));
     for (Board& board : boards_)
       for (std::uint32_t item = 0; item < items_; ++item)
         board.shares.push_back(std::make_unique<Share>());
@@ -109,7 +110,7 @@ class Step {
   }
 
   bool needs_judge(std::uint32_t item, const ShareMarks& share) const {
-    return !table_.hosts.empty() && (share.unproved || twice_.over_hosts == item);
+    return !table_.hosts.empty() && (share.unproved || twice_.is_over_hosts(item));
   }
 
   void notice(Worker& worker) {
