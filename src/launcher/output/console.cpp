@@ -53,6 +53,7 @@ Console::Console(Loop& loop)
       one_(one_stream(STDOUT_FILENO, STDERR_FILENO)) {}
 
 Console::~Console() {
+  settle();  // the last words of all: what finish() left, what was said after it
   for (Stream& stream : streams_)
     if (stream.watched) loop_.remove(stream.number());
 }

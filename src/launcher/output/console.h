@@ -28,6 +28,7 @@ class Console {
   enum Target { kOut = 0, kErr = 1 };
   // The loop writes on as soon as there is room; it must outlive the object.
   explicit Console(Loop& loop);
+  // Files get what is still waiting, as by settle(): whatever way a launcher ends.
   ~Console();
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;

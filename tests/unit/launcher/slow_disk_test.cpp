@@ -103,6 +103,20 @@ TEST_F(SlowDisk, OfTheConsoleIsWaitedForBeforeAProcessEnds) {
   stands_still = false;
 }
 
+// A launcher that cannot start, or whose reader took nothing, says so in its very last line.
+TEST_F(SlowDisk, OfTheConsoleGetsWhatIsSaidLast) {
+  const UniqueFd out = open("out"), err = open("err");
+  const StandardStream output(out.get(), STDOUT_FILENO), error(err.get(), STDERR_FILENO);
+  {
+    Console console(loop_);
+    console.write(Console::kErr, "first\n");
+    EXPECT_FALSE(console.finish(1s, kNever).any());
+    console.write(Console::kErr, "what is missing\n");
+    console.write(Console::kErr, "why\n");  // after what the disk is busy with
+  }
+  EXPECT_EQ(text("err"), "first\nwhat is missing\nwhy\n");
+}
+
 TEST_F(SlowDisk, BothStreamsInOneFileKeepTheirOrder) {
   const UniqueFd both = open("both");
   const StandardStream output(both.get(), STDOUT_FILENO), error(both.get(), STDERR_FILENO);
