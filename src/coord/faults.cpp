@@ -63,6 +63,16 @@ Result<std::uint64_t> number(std::string_view key, std::string_view text, std::u
   return *value;
 }
 
+// Where words are allowed, too, of which this is none.
+Result<int> number_or(std::string_view key, std::string_view text, std::uint64_t most,
+                      std::span<const std::string> words, std::string_view rule) {
+  if (const auto value = number(key, text, most, rule); value.ok()) return static_cast<int>(*value);
+  std::string names;
+  for (const std::string& word : words) names += (&word == &words.back() ? " or " : ", ") + word;
+  return bad_rule(rule, std::string(key) + " takes a whole number up to " + std::to_string(most) +
+                            names + ", not '" + std::string(text) + "'" + suggestion(text, words));
+}
+
 std::vector<std::string_view> words(std::string_view text, std::string_view separators) {
   std::vector<std::string_view> result;
   while (true) {
@@ -81,18 +91,23 @@ Status set_rank(Fault& fault, std::string_view value, std::string_view rule) {
     fault.rank = kNewcomer;
     return {};
   }
-  const auto rank = number("rank", value, kMaxWorkers - 1, rule);
   const std::array<std::string, 2> words{"any", "new"};
-  if (!rank.ok())
-    return bad_rule(rule, "rank takes a whole number up to " + std::to_string(kMaxWorkers - 1) +
-                              ", any or new, not '" + std::string(value) + "'" +
-                              suggestion(value, words));
-  fault.rank = Rank(static_cast<int>(*rank));
+  LOCKSTEP_ASSIGN(const int rank, number_or("rank", value, kMaxWorkers - 1, words, rule));
+  fault.rank = Rank(rank);
+  return {};
+}
+
+Status set_host(Fault& fault, std::string_view value, std::string_view rule) {
+  fault.host.reset();
+  if (value == "any") return {};
+  const std::array<std::string, 1> words{"any"};
+  LOCKSTEP_ASSIGN(fault.host, number_or("host", value, kMaxMembers - 1, words, rule));
   return {};
 }
 
 Status set_key(Fault& fault, std::string_view key, std::string_view value, std::string_view rule) {
   if (key == "rank") return set_rank(fault, value, rule);
+  if (key == "host") return set_host(fault, value, rule);
   if (key == "txn") {
     LOCKSTEP_ASSIGN(const auto txn, number(key, value, UINT64_MAX - 1, rule));
     fault.txn = Txn(txn);
@@ -110,7 +125,8 @@ Status set_key(Fault& fault, std::string_view key, std::string_view value, std::
                                 suggestion(value, known));
     fault.first_generation_only = value == "first";
   } else {
-    const std::array<std::string, 6> known{"rank", "txn", "phase", "share", "repeat", "generation"};
+    const std::array<std::string, 7> known{"rank",  "host",   "txn",       "phase",
+                                           "share", "repeat", "generation"};
     return bad_rule(rule, "unknown key '" + std::string(key) + "'" + near_or_all(key, known));
   }
   return {};
@@ -128,12 +144,16 @@ Result<Fault> parse_rule(std::string_view rule) {
     LOCKSTEP_ASSIGN(const auto code, number("exit", parts[0].substr(equal + 1), 255, rule));
     fault.exit_code = static_cast<int>(code);
   }
+  bool on_a_host = false;
   for (const std::string_view part : std::span(parts).subspan(1)) {
     const std::size_t at = part.find('=');
     if (at == std::string_view::npos)
       return bad_rule(rule, "'" + std::string(part) + "' is not of the form key=value");
+    on_a_host = on_a_host || part.substr(0, at) == "host";
     LOCKSTEP_TRY(set_key(fault, part.substr(0, at), part.substr(at + 1), rule));
   }
+  const bool one_worker = fault.rank && *fault.rank != kNewcomer;
+  if (!on_a_host && !one_worker) fault.host = 0;
   return fault;
 }
 

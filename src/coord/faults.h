@@ -5,12 +5,15 @@
 //   ACTION      kill (SIGKILL) | stop (SIGSTOP) | exit=CODE | abort | segv | hang | throw
 //   rank        a number, any (default; whoever comes there first), or new: a newcomer that is
 //               not a member yet
+//   host        the node, by its rank (GROUP_RANK), whose workers the rule is for, or any: each node
+//               by itself. Default: any for a rank that is a number, else 0, so that a rule that
+//               all launchers are given fires on one of them
 //   txn         transaction number; default: any
 //   phase       data forward backward exchange optimizer snapshot evaluate heal done; default: any
 //   share       the virtual worker being computed; default: any
 //   generation  first: only in workers of the first start; any (default)
-//   repeat      how often the rule fires in the life of the launcher (default 1)
-// Example: "kill rank=1 txn=300 phase=backward; stop rank=2 txn=5 phase=exchange"
+//   repeat      how often the rule fires in the life of the launcher, on each node (default 1)
+// Example: "kill rank=1 txn=300 phase=backward; stop host=2 txn=5 phase=exchange"
 //
 // Errors: kUsage, naming the rule and the word. Threads: values.
 #pragma once
@@ -36,11 +39,14 @@ struct Fault {
   FaultAction action = FaultAction::kKill;
   int exit_code = 1;
   std::optional<Rank> rank;
+  std::optional<int> host;  // none: any
   std::optional<Txn> txn;
   std::optional<Phase> phase;
   std::optional<std::uint32_t> share;
   bool first_generation_only = false;
   std::uint64_t repeat = 1;
+
+  bool is_for(int node) const { return !host || *host == node; }
 };
 
 // At most kMaxFaults rules.

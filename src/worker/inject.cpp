@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/deadline.h"
+#include "base/text.h"
 
 namespace lockstep::worker {
 namespace {
@@ -45,22 +46,29 @@ void act(const Fault& fault) {
 
 }  // namespace
 
-Injector::Injector(std::vector<Fault> faults, coord::Board board, Slot slot, bool first_start)
-    : faults_(std::move(faults)), board_(board), slot_(slot), first_start_(first_start) {}
+Injector::Injector(std::vector<Fault> faults, coord::Board board, Slot slot, bool first_start,
+                   int host)
+    : faults_(std::move(faults)),
+      board_(board),
+      slot_(slot),
+      first_start_(first_start),
+      host_(host) {}
 
 Result<Injector> Injector::from_environment(coord::Board board, Slot slot, bool first_start) {
   const char* spec = std::getenv(coord::kInjectVariable);
   if (spec == nullptr || *spec == '\0') return Injector();
   LOCKSTEP_ASSIGN(auto faults, coord::parse_faults(spec));
-  return Injector(std::move(faults), board, slot, first_start);
+  const char* node = std::getenv("GROUP_RANK");
+  const auto host = number_of<int>(node == nullptr ? "" : node);
+  return Injector(std::move(faults), board, slot, first_start, host.value_or(0));
 }
 
 void Injector::check(Phase phase, Txn txn, Rank rank, std::optional<std::uint32_t> share) {
   for (std::size_t i = 0; i < faults_.size(); ++i) {
     const Fault& fault = faults_[i];
-    if ((fault.rank && *fault.rank != rank) || (fault.txn && *fault.txn != txn) ||
-        (fault.phase && *fault.phase != phase) || (fault.share && fault.share != share) ||
-        (fault.first_generation_only && !first_start_))
+    if (!fault.is_for(host_) || (fault.rank && *fault.rank != rank) ||
+        (fault.txn && *fault.txn != txn) || (fault.phase && *fault.phase != phase) ||
+        (fault.share && fault.share != share) || (fault.first_generation_only && !first_start_))
       continue;
     // Counted in shared memory: ranks move after a death, and the rule must not fire again in
     // whoever inherits one.

@@ -17,9 +17,10 @@ class Injector {
  public:
   Injector() = default;  // without faults
   // `board`, `slot`: where it is counted and stamped that a fault fired. `first_start`: no restart
-  // and no replacement.
-  Injector(std::vector<coord::Fault> faults, coord::Board board, Slot slot, bool first_start);
-  // Faults of LOCKSTEP_INJECT.
+  // and no replacement. `host`: the node's rank.
+  Injector(std::vector<coord::Fault> faults, coord::Board board, Slot slot, bool first_start,
+           int host = 0);
+  // Faults of LOCKSTEP_INJECT, on the node GROUP_RANK.
   static Result<Injector> from_environment(coord::Board board, Slot slot, bool first_start);
 
   // Called by the step's code on entering `phase` (for shares: before each). Costs one branch
@@ -38,6 +39,7 @@ class Injector {
   coord::Board board_;
   Slot slot_;
   bool first_start_ = true;
+  int host_ = 0;
 };
 
 }  // namespace lockstep::worker

@@ -42,7 +42,7 @@ def kill_newcomers(group, coming, own):
     for host in group.hosts:
         first += host.workers
         if host.workers > 1:
-            options[host.rank] = ("--inject", f"kill rank={first - 1} phase={own} repeat=2; kill rank=new phase={coming}")
+            options[host.rank] = ("--inject", f"kill rank={first - 1} phase={own} repeat=2; kill rank=new host=any phase={coming}")
             group.deaths += 3
     group.start(options)
     return everybody(group)
@@ -50,7 +50,7 @@ def kill_newcomers(group, coming, own):
 
 def kill_only_worker(group, rank, phase):
     """The others go on without it, until its host has another one."""
-    group.start({rank: ("--inject", f"kill rank=any txn=12 phase={phase}")})
+    group.start({rank: ("--inject", f"kill host=any txn=12 phase={phase}")})
     group.without = (rank,)
     return everybody(group)
 
@@ -58,7 +58,7 @@ def kill_only_worker(group, rank, phase):
 def kill_host(group, rank, phase, txn):
     """Whole, while one of its workers is in that phase of that transaction."""
     where = f"phase={phase}" + ("" if txn is None else f" txn={txn}")
-    group.start({rank: ("--stop-grace", 60, "--inject", f"stop rank=any {where}")})
+    group.start({rank: ("--stop-grace", 60, "--inject", f"stop host=any {where}")})
     group.until_stopped(rank)
     group.hosts[rank].kill()
     ends = everybody_but(group, rank)
@@ -70,7 +70,7 @@ def kill_host(group, rank, phase, txn):
 def kill_host_in_heal(group, rank, newcomer):
     """While a newcomer of another host takes the state: that host's last worker was killed."""
     last = sum(host.workers for host in group.hosts[:newcomer + 1]) - 1
-    group.start({newcomer: ("--stop-grace", 60, "--inject", f"kill rank={last} txn=5; stop rank=new phase=heal")})
+    group.start({newcomer: ("--stop-grace", 60, "--inject", f"kill rank={last} txn=5; stop rank=new host=any phase=heal")})
     pid = group.until_stopped(newcomer)
     group.hosts[rank].kill()
     time.sleep(0.5)
@@ -146,7 +146,7 @@ def kill_two_hosts_then_one_more(group, pair, third, at=10):
 
 def crash_everybody(group, share=5):
     """Whoever computes that share of that step crashes. The third time the run says so."""
-    group.start({host.rank: ("--inject", f"segv rank=any txn=6 phase=forward share={share} repeat=9") for host in group.hosts})
+    group.start({host.rank: ("--inject", f"segv host=any txn=6 phase=forward share={share} repeat=9") for host in group.hosts})
     group.until_said(0, "a share of one step crashed 3 workers", may_end=True)
     return [1] * len(group.hosts), []
 
@@ -237,7 +237,7 @@ def terminate_while_one_is_lost(group, rank, at=20):
 
 def kill_only_worker_as_it_stops(group, rank, phase):
     """In its next step: SIGTERM comes while the worker stands still, and its launcher sees it dead when the run stops already."""
-    group.start({rank: ("--stop-grace", 60, "--inject", f"stop rank=any txn=12 phase={phase}")})
+    group.start({rank: ("--stop-grace", 60, "--inject", f"stop host=any txn=12 phase={phase}")})
     worker, launcher = group.until_stopped(rank), group.hosts[rank].process
     launcher.send_signal(signal.SIGSTOP)
     assert send(worker, signal.SIGKILL)

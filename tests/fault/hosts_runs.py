@@ -183,12 +183,21 @@ class ReplacedTest(HostsRuns):
 
     def test_while_they_come(self):
         """As they load, as they apply what is under way, and in the first step of their own."""
-        first = ("new phase=heal", "new phase=exchange", "new phase=optimizer")
+        first = tuple(f"new host=any phase={phase}" for phase in ("heal", "exchange", "optimizer"))
         own = ("phase=data", "phase=backward repeat=3", "phase=exchange repeat=2")
         self.epochs = 12
         self.start(options={
             rank: ("--inject", "; ".join(f"kill rank={fault}" for fault in (*first, f"{2 * rank + 1} {own[rank]}"))) for rank in range(3)})
         self.expect_all_replaced(3 * 3 + 1 + 3 + 2)
+
+    def test_all_launchers_are_given_the_same_faults(self):
+        """Each fires on node 0, unless it says on which."""
+        self.options += ("--inject", "kill txn=20; kill host=2 txn=40; kill host=any txn=60; kill host=1 txn=99999")
+        self.epochs = 12
+        self.start()
+        self.expect_all_replaced(1 + 1 + 3)
+        for node in self.nodes:
+            self.assertEqual(node.text().count("never fired on this node"), int(node.rank == 1), self.told())
 
 
 class ComesBackTest(HostsRuns):
@@ -256,7 +265,7 @@ class ComesBackTest(HostsRuns):
 
     def test_another_host_is_lost_meanwhile(self):
         """It has a fresh board, and nobody who would begin anything there: the others do not wait for it."""
-        self.start(options={1: ("--inject", "kill rank=1 txn=20; kill rank=new phase=heal repeat=6")})
+        self.start(options={1: ("--inject", "kill rank=1 txn=20; kill rank=new host=any phase=heal repeat=6")})
         self.group.until_said(0, "node 1 has no worker left")
         self.nodes[2].kill()
         self.group.until_said(0, "node 2 is lost", may_end=True)
@@ -266,7 +275,7 @@ class ComesBackTest(HostsRuns):
         self.expect_exact((0, 1))
 
     def test_another_host_is_lost_as_it_loads(self):
-        self.start(options={1: ("--inject", "kill rank=1 txn=20; stop rank=new phase=heal", "--stop-grace", "60")})
+        self.start(options={1: ("--inject", "kill rank=1 txn=20; stop rank=new host=any phase=heal", "--stop-grace", "60")})
         newcomer = self.group.until_stopped(1)
         self.nodes[2].kill()
         self.group.until_said(0, "node 2 is lost", may_end=True)
@@ -275,7 +284,7 @@ class ComesBackTest(HostsRuns):
         self.expect_exact((0, 1))
 
     def test_its_link_is_killed_as_it_comes(self):
-        self.start(options={1: ("--inject", "kill rank=1 txn=20; stop rank=new phase=heal", "--stop-grace", "60")})
+        self.start(options={1: ("--inject", "kill rank=1 txn=20; stop rank=new host=any phase=heal", "--stop-grace", "60")})
         newcomer = self.group.until_stopped(1)
         kill(self.nodes[1].link())
         kill(self.nodes[2].link())
@@ -285,13 +294,13 @@ class ComesBackTest(HostsRuns):
 
     def test_the_run_ends_before_it_is_back(self):
         self.epochs = 5
-        self.start(options={1: ("--inject", "kill rank=1 txn=492; stop rank=new phase=heal", "--stop-grace", "60")})
+        self.start(options={1: ("--inject", "kill rank=1 txn=492; stop rank=new host=any phase=heal", "--stop-grace", "60")})
         self.assertEqual(self.ends(), [0, 0, 0], self.told())
         self.assertTrue(self.group.ended_without(1), self.told())
         self.expect_exact((0, 2))
 
     def test_the_run_stops_as_it_comes(self):
-        self.start(options={1: ("--inject", "kill rank=1 txn=20; stop rank=new phase=heal", "--stop-grace", "60")})
+        self.start(options={1: ("--inject", "kill rank=1 txn=20; stop rank=new host=any phase=heal", "--stop-grace", "60")})
         self.group.until_stopped(1)
         self.nodes[0].process.send_signal(signal.SIGTERM)
         self.assertEqual(self.ends(), [143, 143, 143], self.told())
@@ -307,7 +316,7 @@ class JudgedTest(unittest.TestCase):
         """Host 1 has two workers; one is replaced, and the other dies in the newcomer's first step, with its own shares done."""
         group = Group(f"{self.id()}-{name}", (1, 2), lambda output: [built("rehearsal_worker"), name, output])
         self.addCleanup(group.end)
-        group.start({1: ("--stop-grace", "60", "--inject", "kill rank=2 txn=6; stop rank=new phase=optimizer")})
+        group.start({1: ("--stop-grace", "60", "--inject", "kill rank=2 txn=6; stop rank=new host=any phase=optimizer")})
         newcomer = group.until_stopped(1)
         time.sleep(0.5)
         group.kill([pid for pid in group.hosts[1].worker_pids() if pid != newcomer and is_alive(pid)])
@@ -333,8 +342,8 @@ class JudgedTest(unittest.TestCase):
         for name, died, waits in (("updates", 124, 127), ("sits-out", 62, 63)):
             group = Group(f"{self.id()}-{name}", (1, 2), lambda output: [built("unseen_worker"), name, output])
             self.addCleanup(group.end)
-            group.start({0: ("--stop-grace", "60", "--inject", f"stop rank=any txn={waits} phase=exchange"),
-                         1: ("--inject", f"kill rank=any txn={died} phase=backward; kill rank=any txn=20")})
+            group.start({0: ("--stop-grace", "60", "--inject", f"stop host=any txn={waits} phase=exchange"),
+                         1: ("--inject", f"kill host=any txn={died} phase=backward; kill host=any txn=20")})
             worker = group.until_stopped(0)
             time.sleep(0.5)
             send(worker, signal.SIGCONT)

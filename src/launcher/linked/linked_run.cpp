@@ -214,13 +214,17 @@ void LinkedRun::tell_where_it_goes_on(int code) const {
   log_warning("the workers ended before their last checkpoint was there: " + text);
 }
 
-// Rules that never fired tested nothing: a rank that never came, a transaction beyond the last.
+// Rules that never fired tested nothing: a rank that never came, a transaction beyond the last. Of
+// several nodes each tells of those that were for it.
 void LinkedRun::tell_unfired_faults() const {
   if (!board_ || !records_.is_open()) return;
   const auto faults = coord::parse_faults(options_.inject);  // was checked at the start
+  const auto node = around_.node();
   for (std::size_t i = 0; faults.ok() && i < faults->size(); ++i)
-    if (board_->view().header().fault_fired[i].load() == 0)
-      log_warning("--inject: '" + (*faults)[i].text + "' never fired in this run");
+    if ((*faults)[i].is_for(node ? node->node : 0) &&
+        board_->view().header().fault_fired[i].load() == 0)
+      log_warning("--inject: '" + (*faults)[i].text + "' never fired " +
+                  (node ? "on this node" : "in this run"));
 }
 
 // A wrong command before the first step shall not decide what the others have to run. Nor shall

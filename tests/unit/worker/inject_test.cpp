@@ -38,6 +38,7 @@ TEST(Faults, ReadsEveryKey) {
   EXPECT_EQ(b.action, FaultAction::kExit);
   EXPECT_EQ(b.exit_code, 7);
   EXPECT_EQ(b.rank, coord::kNewcomer);
+  EXPECT_EQ(parse_faults("kill host=1023")->front().host, 1023);
   EXPECT_EQ(b.repeat, 3U);
   EXPECT_TRUE(parse_faults("")->empty());
   EXPECT_TRUE(parse_faults(" ; ")->empty());
@@ -56,23 +57,29 @@ TEST(Faults, NamesWhatIsWrong) {
                 .find("rank takes a whole number up to 127, any or new, not "
                       "'nwe'; did you mean 'new'?"),
             std::string::npos);
+  EXPECT_NE(
+      message("kill host=1024").find("host takes a whole number up to 1023 or any, not '1024'"),
+      std::string::npos);
+  EXPECT_NE(message("kill hots=1").find("did you mean 'host'?"), std::string::npos);
   std::string many;
   for (int i = 0; i < 17; ++i) many += "kill rank=1;";
   EXPECT_NE(message(many).find("at most 16"), std::string::npos);
 }
 
+struct Memory {
+  ~Memory() { ::munmap(place, coord::fixed_bytes()); }
+  void* place = ::mmap(nullptr, coord::fixed_bytes(), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  coord::Board board{place, {}};
+};
+
 class InjectorTest : public ::testing::Test {
  protected:
-  InjectorTest()
-      : memory_(::mmap(nullptr, coord::fixed_bytes(), PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)),
-        board_(memory_, {}) {}
-  ~InjectorTest() override { ::munmap(memory_, coord::fixed_bytes()); }
   Injector injector(std::string_view spec, std::uint32_t slot = 0, bool first = true) {
     return Injector(*parse_faults(spec), board_, Slot(slot), first);
   }
-  void* memory_;
-  coord::Board board_;
+  Memory memory_;
+  coord::Board board_ = memory_.board;
 };
 
 TEST_F(InjectorTest, FiresWhereItShouldAndOnce) {
@@ -89,6 +96,33 @@ TEST_F(InjectorTest, FiresWhereItShouldAndOnce) {
   // Whoever inherits the rank shares the count.
   Injector other = injector("throw rank=1 txn=5 phase=forward share=2", 1);
   other.at(Phase::kForward, Txn(5), Rank(1), 2);
+}
+
+// All launchers of a run may be given the same rules.
+TEST_F(InjectorTest, FiresOnOneNodeUnlessTold) {
+  const auto fires_on = [](std::string_view spec, Rank rank) {
+    std::vector<int> nodes;
+    for (int node = 0; node < 3; ++node) {
+      Memory memory;
+      Injector injector(*parse_faults(spec), memory.board, Slot(0), true, node);
+      try {
+        injector.at(Phase::kData, Txn(0), rank);
+      } catch (const std::runtime_error&) {
+        nodes.push_back(node);
+      }
+    }
+    return nodes;
+  };
+  using Nodes = std::vector<int>;
+  EXPECT_EQ(fires_on("throw", Rank(5)), Nodes{0});
+  EXPECT_EQ(fires_on("throw rank=any txn=0", Rank(5)), Nodes{0});
+  EXPECT_EQ(fires_on("throw rank=new", coord::kNewcomer), Nodes{0});
+  EXPECT_EQ(fires_on("throw host=2", Rank(5)), Nodes{2});
+  EXPECT_EQ(fires_on("throw host=1 rank=new", coord::kNewcomer), Nodes{1});
+  EXPECT_EQ(fires_on("throw rank=5 host=1", Rank(5)), Nodes{1});
+  EXPECT_EQ(fires_on("throw host=any", Rank(5)), (Nodes{0, 1, 2}));
+  EXPECT_EQ(fires_on("throw host=any rank=4", Rank(5)), Nodes{});
+  EXPECT_EQ(fires_on("throw rank=5", Rank(5)), (Nodes{0, 1, 2}));  // a rank is on one of them
 }
 
 TEST_F(InjectorTest, RepeatsAsOftenAsAsked) {
