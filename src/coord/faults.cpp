@@ -63,14 +63,14 @@ Result<std::uint64_t> number(std::string_view key, std::string_view text, std::u
   return *value;
 }
 
-// Where words are allowed, too, of which this is none.
-Result<int> number_or(std::string_view key, std::string_view text, std::uint64_t most,
-                      std::span<const std::string> words, std::string_view rule) {
+// Of a key that takes words, too, of which this is none.
+Result<int> number_or(std::span<const std::string> others, std::string_view key,
+                      std::string_view text, std::uint64_t most, std::string_view rule) {
   if (const auto value = number(key, text, most, rule); value.ok()) return static_cast<int>(*value);
-  std::string names;
-  for (const std::string& word : words) names += (&word == &words.back() ? " or " : ", ") + word;
+  std::string all;
+  for (const std::string& other : others) all += (&other == &others.back() ? " or " : ", ") + other;
   return bad_rule(rule, std::string(key) + " takes a whole number up to " + std::to_string(most) +
-                            names + ", not '" + std::string(text) + "'" + suggestion(text, words));
+                            all + ", not '" + std::string(text) + "'" + suggestion(text, others));
 }
 
 std::vector<std::string_view> words(std::string_view text, std::string_view separators) {
@@ -86,13 +86,14 @@ std::vector<std::string_view> words(std::string_view text, std::string_view sepa
 }
 
 Status set_rank(Fault& fault, std::string_view value, std::string_view rule) {
+  fault.rank.reset();
   if (value == "any") return {};
   if (value == "new") {
     fault.rank = kNewcomer;
     return {};
   }
-  const std::array<std::string, 2> words{"any", "new"};
-  LOCKSTEP_ASSIGN(const int rank, number_or("rank", value, kMaxWorkers - 1, words, rule));
+  const std::array<std::string, 2> others{"any", "new"};
+  LOCKSTEP_ASSIGN(const int rank, number_or(others, "rank", value, kMaxMembers - 1, rule));
   fault.rank = Rank(rank);
   return {};
 }
@@ -100,8 +101,8 @@ Status set_rank(Fault& fault, std::string_view value, std::string_view rule) {
 Status set_host(Fault& fault, std::string_view value, std::string_view rule) {
   fault.host.reset();
   if (value == "any") return {};
-  const std::array<std::string, 1> words{"any"};
-  LOCKSTEP_ASSIGN(fault.host, number_or("host", value, kMaxMembers - 1, words, rule));
+  const std::array<std::string, 1> others{"any"};
+  LOCKSTEP_ASSIGN(fault.host, number_or(others, "host", value, kMaxMembers - 1, rule));
   return {};
 }
 

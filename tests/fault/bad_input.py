@@ -132,6 +132,7 @@ class Options(BadInput):
         self.refused(USAGE, "unknown option '--epoch'; did you mean '--epochs'\\?", ("--epoch", 3))
         self.refused(USAGE, "'--nproc-per-nod'.*did you mean '--nproc-per-node'\\?", SHORT, (3,), ("--nproc-per-nod", 3))
         self.refused(USAGE, "did you mean 'backward'\\?", SHORT, (3,), ("--inject", "kill phase=backwrad"))
+        self.refused(USAGE, "'kill host=1': there is no node 1: the run has 1 node", SHORT, (3,), ("--inject", "kill host=1"))
 
     def test_values(self):
         self.refused(USAGE, "--epochs", ("--epochs", 0))

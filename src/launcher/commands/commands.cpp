@@ -100,6 +100,18 @@ Status check_proc() {
                "/proc)"};
 }
 
+Status check_faults(const LaunchOptions& options) {
+  LOCKSTEP_ASSIGN(const auto faults, coord::parse_faults(options.inject));
+  const int nodes = options.nodes.nnodes;
+  for (const coord::Fault& fault : faults)
+    if (fault.host && *fault.host >= nodes)
+      return Error{ErrorKind::kUsage,
+                   "--inject: in '" + fault.text + "': there is no node " +
+                       std::to_string(*fault.host) + ": the run has " + std::to_string(nodes) +
+                       (nodes == 1 ? " node" : " nodes") + " (--nnodes), numbered from 0"};
+  return {};
+}
+
 // The number of workers is settled last: an NVIDIA driver may be waited for.
 Result<Program> program_for(LaunchOptions& options, bool running,
                             std::span<const std::string> arguments) {
@@ -122,7 +134,7 @@ Result<int> run(std::span<const std::string> arguments, std::optional<Spawned>&&
   if (spawned) LOCKSTEP_TRY(check_options(*spawned, options));
   if (options.help) return print_output(run_help());
   LOCKSTEP_TRY(check_proc());
-  LOCKSTEP_TRY(coord::parse_faults(options.inject));
+  LOCKSTEP_TRY(check_faults(options));
   LOCKSTEP_ASSIGN(Program program, program_for(options, spawned || attached, arguments));
   for (const std::string& line : options.notices) log_warning(line);
   if (!program.linked)

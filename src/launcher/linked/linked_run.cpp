@@ -214,17 +214,26 @@ void LinkedRun::tell_where_it_goes_on(int code) const {
   log_warning("the workers ended before their last checkpoint was there: " + text);
 }
 
-// Rules that never fired tested nothing: a rank that never came, a transaction beyond the last. Of
-// several nodes each tells of those that were for it.
+// Rules that never fired tested nothing: a rank that never came, a transaction beyond the last.
 void LinkedRun::tell_unfired_faults() const {
   if (!board_ || !records_.is_open()) return;
   const auto faults = coord::parse_faults(options_.inject);  // was checked at the start
-  const auto node = around_.node();
   for (std::size_t i = 0; faults.ok() && i < faults->size(); ++i)
-    if ((*faults)[i].is_for(node ? node->node : 0) &&
-        board_->view().header().fault_fired[i].load() == 0)
+    if (board_->view().header().fault_fired[i].load() == 0 && is_ours((*faults)[i]))
       log_warning("--inject: '" + (*faults)[i].text + "' never fired " +
-                  (node ? "on this node" : "in this run"));
+                  (around_.node() ? "on this node" : "in this run"));
+}
+
+// Of several nodes, which may all have been given the rule: whether this one's workers are those
+// that it is for. Nobody's rank is node 0's.
+bool LinkedRun::is_ours(const coord::Fault& fault) const {
+  const auto node = around_.node();
+  if (!fault.is_for(node ? node->node : 0)) return false;
+  if (!node || fault.host || !fault.rank || *fault.rank == coord::kNewcomer) return true;
+  const auto tables = observe().tables;
+  const auto rank = static_cast<std::size_t>(fault.rank->value());
+  if (tables.empty() || rank >= tables.back().members.size()) return node->node == 0;
+  return coord::stay_of(tables.back().members[rank].uid).host == node->node;
 }
 
 // A wrong command before the first step shall not decide what the others have to run. Nor shall

@@ -19,6 +19,7 @@
 #include "base/loop.h"
 #include "coord/actions.h"
 #include "coord/events.h"
+#include "coord/faults.h"
 #include "coord/head.h"
 #include "coord/messages.h"
 #include "coord/progress.h"
@@ -115,6 +116,7 @@ class LinkedRun {
   void tell_progress(const coord::event::Progress& seen);
   void tell_where_it_goes_on(int exit_code) const;
   void tell_unfired_faults() const;
+  bool is_ours(const coord::Fault& fault) const;
 
   void on_message(Worker& worker, coord::Message text);
   void on_fail(Worker& worker, const coord::message::Fail& fail);

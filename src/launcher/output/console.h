@@ -28,7 +28,7 @@ class Console {
   enum Target { kOut = 0, kErr = 1 };
   // The loop writes on as soon as there is room; it must outlive the object.
   explicit Console(Loop& loop);
-  // Files get what is still waiting, as by settle(): whatever way a launcher ends.
+  // Files get what is still waiting, for a second at most, also what finish() counted as missing.
   ~Console();
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;

@@ -54,7 +54,7 @@ TEST(Faults, NamesWhatIsWrong) {
   EXPECT_NE(message("kill generation=second").find("first or any"), std::string::npos);
   EXPECT_NE(message("kill generation=frist").find("did you mean 'first'?"), std::string::npos);
   EXPECT_NE(message("kill rank=nwe")
-                .find("rank takes a whole number up to 127, any or new, not "
+                .find("rank takes a whole number up to 1023, any or new, not "
                       "'nwe'; did you mean 'new'?"),
             std::string::npos);
   EXPECT_NE(
