@@ -5,6 +5,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "coord/channel.h"
+#include "coord/wire_cost.h"
 #include "launcher/linked/linked_run.h"
 
 namespace lockstep::launcher {
@@ -14,6 +15,22 @@ using namespace std::chrono_literals;
 namespace action = coord::action;
 namespace event = coord::event;
 namespace message = coord::message;
+
+// Once: that the virtual workers of this run make its nodes send more than they would have to.
+void tell_of_more_sums(const coord::Table& table, std::uint32_t virtual_workers) {
+  if (table.hosts.size() < 2) return;
+  std::vector<std::uint32_t> workers;
+  for (const coord::Host& host : table.hosts) workers.push_back(host.workers);
+  const std::uint32_t sums = coord::most_sums_of_a_host(virtual_workers, workers);
+  if (sums < 2) return;
+  const auto fits = coord::with_one_sum_a_host(virtual_workers, workers);
+  log_once("in a step a node sends up to " + std::to_string((sums + 1) / 2) +
+           (sums % 2 == 0 ? ".5" : "") + " times the fewest bytes: its part of the " +
+           std::to_string(virtual_workers) + " virtual workers takes " + std::to_string(sums) +
+           " sums, and a power of two takes one" +
+           (fits ? ", as " + std::to_string(*fits) + " would have (--virtual-workers, of a new run)"
+                 : ""));
+}
 
 }  // namespace
 
@@ -70,6 +87,7 @@ void LinkedRun::act(const action::WriteTable& first) {
   }
   if (!first.here || wrote_table_) return;
   wrote_table_ = true;
+  tell_of_more_sums(first.table, descriptions_.first()->virtual_workers);
   coord::Table table = first.table;
   table.parts = coord::parts_of(header.first_parts.load(std::memory_order_acquire));
   coord::write_table(header.table[table.txn.value() % coord::kTables], table);
