@@ -21,8 +21,11 @@ class JoinPatience {
   std::uint64_t now(std::uint64_t crossing) const {
     return std::min(first(crossing) << doublings_, most(crossing));
   }
-  void was_too_short(std::uint64_t crossing) {
-    doublings_ = now(crossing) < most(crossing) ? doublings_ + 1 : 0;
+  // True: so was the longest, and it begins anew.
+  bool was_too_short(std::uint64_t crossing) {
+    const bool longest = now(crossing) == most(crossing);
+    doublings_ = longest ? 0 : doublings_ + 1;
+    return longest;
   }
   void was_enough() { doublings_ = 0; }
 

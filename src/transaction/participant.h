@@ -127,6 +127,7 @@ class Participant {
   Status check_rehearsed(std::uint32_t item) const;
   ComputedShare computed_first(std::uint32_t item) const;
   ComputedShare computed_again(std::uint32_t item) const;
+  std::string in_rank(std::uint64_t rank) const;
   NamesOfWords names_of_words() const;
 
   // participant_newcomer.cpp: whether its shares are those of the others.
@@ -166,6 +167,7 @@ class Participant {
   bool settle_joiners();
   bool comes_from_elsewhere(const coord::Member& newcomer) const;
   void tell_crossing() const;
+  void tell_late(std::uint64_t crossing, std::uint64_t waited_ns) const;
   Status donate_if_asked();
   Result<bool> try_heal(std::uint64_t mark);
 

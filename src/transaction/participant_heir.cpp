@@ -26,17 +26,18 @@ Status Participant::check_inherited(std::uint32_t item, const ShareOutput& here,
   hash_row(state_, exchange_->row(item), rows_there);
   hash_row(state_, here.rows, rows_here);
   hash_buffers(state_, buffers_here);
-  const ComputedShare own{"in rank " + std::to_string(rank_.value()) + ", which took it over",
-                          here.notes.training(),
-                          {},
-                          loss_of(here.record),
-                          {},
-                          here.notes.sums().read(),
-                          here.record.ends != 0,
-                          rows_here,
-                          buffers_here};
+  const ComputedShare own{
+      in_rank(static_cast<std::uint64_t>(rank_.value())) + ", which took it over",
+      here.notes.training(),
+      {},
+      loss_of(here.record),
+      {},
+      here.notes.sums().read(),
+      here.record.ends != 0,
+      rows_here,
+      buffers_here};
   ComputedShare there = recorded(item) ? computed_first(item) : own;
-  there.where = "in rank " + std::to_string(before) + ", which has died since,";
+  there.where = in_rank(before) + ", which has died since,";
   there.gradients = {};
   there.rows = rows_there;
   // Virtual worker 0's may be there though its record is not.
@@ -57,7 +58,10 @@ Status Participant::check_inherited(std::uint32_t item, const ShareOutput& here,
       notes(item).hashed_mark().load(std::memory_order_relaxed) == next_.value() + 1)
     program_.proved(next_);
   if (!differs) return {};
-  const Circumstances in{Again::kOtherWorker, program_.global_step(next_) == 0, options_.hooks};
+  const bool far = before < table_.members.size() && coord::stay_of(table_.members[before].uid) !=
+                                                         coord::stay_of(session_.identity().uid);
+  const Circumstances in{far ? Again::kOtherHost : Again::kOtherWorker,
+                         program_.global_step(next_) == 0, options_.hooks};
   return Error{ErrorKind::kUsage,
                program_.in_words(next_) + ": " + differs->text + causes_of(*differs, in)};
 }

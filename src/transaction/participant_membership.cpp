@@ -66,7 +66,9 @@ bool Participant::settle_joiners() {
   const std::uint64_t now = monotonic_ns();
   if (whole_since_ns_ == 0) whole_since_ns_ = now;
   if (loading && now - whole_since_ns_ < patience_.now(crossing)) return false;
-  if (copied) loading ? patience_.was_too_short(crossing) : patience_.was_enough();
+  if (copied && !loading) patience_.was_enough();
+  if (loading && patience_.was_too_short(crossing) && crossing != 0)
+    tell_late(crossing, now - whole_since_ns_);
   coord::grow(self_slot().join_stall_ns, now - whole_since_ns_);
   publish_table(ready);
   return true;
@@ -80,6 +82,13 @@ void Participant::tell_crossing() const {
                " MB, has to cross the network, and the others wait for it (" + seconds(time) +
                " at 100 MB/s)",
            LogLevel::kInfo, "crossing");
+}
+
+void Participant::tell_late(std::uint64_t crossing, std::uint64_t waited_ns) const {
+  log_warning("a node that comes in has not loaded its copy of the state, " +
+              std::to_string(crossing / 1'000'000) + " MB, within " + seconds(waited_ns) +
+              ": the others go on without it, and it tries again. Its network is slow, or its "
+              "worker stands still");
 }
 
 Status Participant::donate_if_asked() {

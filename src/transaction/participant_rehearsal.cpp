@@ -143,11 +143,19 @@ Status Participant::check_rehearsal() const {
   return {};
 }
 
+// For people; `rank`: of this transaction's table.
+std::string Participant::in_rank(std::uint64_t rank) const {
+  std::string text = "in rank " + std::to_string(rank);
+  if (table_.hosts.size() > 1 && rank < table_.members.size())
+    text += " on node " + std::to_string(coord::stay_of(table_.members[rank].uid).host);
+  return text;
+}
+
 // Whose record it is.
 ComputedShare Participant::computed_first(std::uint32_t item) const {
   const coord::ShareRecord& record = board_.record(next_, VirtualWorker(static_cast<int>(item)));
   const ShareNotes notes = this->notes(item);
-  ComputedShare share{"in rank " + std::to_string(notes.rank().load(std::memory_order_relaxed)),
+  ComputedShare share{in_rank(notes.rank().load(std::memory_order_relaxed)),
                       notes.training(),
                       {},
                       loss_of(record),
@@ -169,7 +177,7 @@ ComputedShare Participant::computed_again(std::uint32_t item) const {
   const ShareNotes notes = this->notes(item);
   const std::uint64_t rank = notes.again_rank().load(std::memory_order_relaxed);
   ComputedShare share;
-  share.where = "in rank " + std::to_string(rank);
+  share.where = in_rank(rank);
   if (notes.rank().load(std::memory_order_relaxed) == rank)
     share.where = "when it is computed again there";
   if (const auto own = item_of(rank)) share.training = this->notes(*own).training();

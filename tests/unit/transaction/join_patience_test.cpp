@@ -21,8 +21,8 @@ Waits waits(std::uint64_t crossing) {
     EXPECT_GT(now, found.longest);
     found.longest = now;
     found.all += now;
-    patience.was_too_short(crossing);
-  } while (patience.now(crossing) != first);
+  } while (!patience.was_too_short(crossing));
+  EXPECT_EQ(patience.now(crossing), first);
   return found;
 }
 
