@@ -4,6 +4,7 @@ others have the bits of one host; a cut that is healed in time costs nothing.
 
     hosts_cuts.py [TEST...]    (environment: harness.py)    Exit 77: skipped, no machines here.
 """
+import re
 import time
 import unittest
 
@@ -38,14 +39,15 @@ class Cuts(unittest.TestCase):
         self.bed.cut(self.machines(a), self.machines(b))
 
     def expect(self, *gone, of=3, cut=True):
-        """All end well but these, which are taken out."""
+        """All end well but these, which are taken out: the first that stays says so."""
         self.group.expect([RESUMABLE if rank in gone else 0 for rank in range(of)])
         if cut:
             self.assertGreater(self.bed.dropped(), 0)
         told = self.group.told()
-        self.assertEqual(self.group.hosts[0].text().count(" is lost ("), len(gone), told)
+        teller = next(host.text() for host in self.group.hosts if host.rank not in gone)
+        self.assertEqual(len(re.findall(" is lost [(;]", teller)), len(gone), told)
         for rank in gone:
-            self.assertIn(f"node {rank} is lost (", self.group.hosts[0].text())
+            self.assertRegex(teller, f"node {rank} is lost [(;]", told)
         self.group.expect_exact([rank for rank in range(of) if rank not in gone], wanted(language_model))
 
     def said_by(self, rank, what):
@@ -135,6 +137,21 @@ class Cuts(unittest.TestCase):
         self.expect(1)
         self.said_by(1, "the launcher that leads has not been heard")
 
+    def test_the_leaders_host_for_good(self):
+        """The others elect one of theirs; it, the first of the set, is no half of three."""
+        self.start(1, 1, 1)
+        self.cut([0], [1, 2])
+        self.expect(0)
+        self.assertRegex(self.group.told(), r"node [12] leads the run from now on|this node leads the run from now on")
+
+    def test_the_leaders_host_healed_too_late(self):
+        self.start(1, 2, 1)
+        self.cut([0], [1, 2])
+        self.group.until_lost(0)
+        self.bed.heal()
+        self.expect(0, cut=False)
+        self.said_by(0, TAKEN_OUT)
+
     def test_one_host_healed_too_late(self):
         self.start(1, 1, 1)
         self.cut([1], [0, 2])
@@ -176,6 +193,13 @@ class Cuts(unittest.TestCase):
                 time.sleep(seconds)
                 self.assertGreater(self.bed.dropped(), 0)
                 self.bed.heal()
+        for a, b in (([1], [0, 2]), ([0], [1, 2]), ([0, 1], [2])):
+            done = self.group.hosts[0].committed()
+            self.group.until(lambda: self.group.hosts[0].committed() > done + 3, "more steps")
+            self.cut(a, b)
+            time.sleep(0.4 * CALM_LIMIT_S)
+            self.assertGreater(self.bed.dropped(), 0)
+            self.bed.heal()
         self.expect(cut=False)
 
 

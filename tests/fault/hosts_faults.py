@@ -36,6 +36,13 @@ def kill_workers(group, at=20, rounds=1):
     return everybody(group)
 
 
+def kill_one_of_each(group, phase, txn=12):
+    """On every host, in one phase of one step; each has others."""
+    group.start({host.rank: ("--inject", f"kill host=any txn={txn} phase={phase}") for host in group.hosts})
+    group.deaths += len(group.hosts)
+    return everybody(group)
+
+
 def kill_newcomers(group, coming, own):
     """On each host that has others: a worker, one that is to take its place, and the next in the first step of its own."""
     options, first = {}, 0
@@ -68,13 +75,14 @@ def kill_host(group, rank, phase, txn):
 
 
 def kill_host_in_heal(group, rank, newcomer):
-    """While a newcomer of another host takes the state: that host's last worker was killed."""
+    """While a newcomer takes the state, of another host or its own: that one's last worker was killed."""
     last = sum(host.workers for host in group.hosts[:newcomer + 1]) - 1
     group.start({newcomer: ("--stop-grace", 60, "--inject", f"kill rank={last} txn=5; stop rank=new host=any phase=heal")})
     pid = group.until_stopped(newcomer)
     group.hosts[rank].kill()
     time.sleep(0.5)
-    assert send(pid, signal.SIGCONT)
+    if rank != newcomer:
+        assert send(pid, signal.SIGCONT)
     return everybody_but(group, rank)
 
 

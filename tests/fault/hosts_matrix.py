@@ -19,7 +19,7 @@ import time
 import traceback
 
 import harness
-from hosts_faults import (undisturbed_run, kill_workers, kill_newcomers, kill_only_worker, kill_host, kill_host_in_heal,
+from hosts_faults import (undisturbed_run, kill_workers, kill_one_of_each, kill_newcomers, kill_only_worker, kill_host, kill_host_in_heal,
                           kill_host_at_start, kill_host_before_all_are_there, kill_two_hosts, kill_two_hosts_in_turn,
                           kill_two_hosts_then_one_more, crash_everybody, link_fault, pause, pause_beyond_the_end, pause_briefly, kill_everything,
                           kill_most, terminate, terminate_while_one_is_lost, kill_only_worker_as_it_stops, kill_all_workers,
@@ -29,7 +29,7 @@ from hosts_programs import convnet, language_model, unused, updates, wanted
 
 QUICK = ("--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=2")  # L: 2 s
 PHASES = ("data", "forward", "backward", "exchange", "optimizer")
-LAYOUTS = {"1+1": (1, 1), "3+1": (3, 1), "2+1+2": (2, 1, 2), "2+1+1": (2, 1, 1), "1+2+1+1": (1, 2, 1, 1), "1+1+1+1": (1, 1, 1, 1)}
+LAYOUTS = {"1+1": (1, 1), "3+1": (3, 1), "2+1+2": (2, 1, 2), "2+1+1": (2, 1, 1), "2+2+2": (2, 2, 2), "1+2+1+1": (1, 2, 1, 1), "1+1+1+1": (1, 1, 1, 1)}
 
 
 def cases():
@@ -63,6 +63,7 @@ def cases():
             yield case(f"host killed in heal host {rank}", program, "2+1+2", kill_host_in_heal, rank=rank, newcomer=2 if rank == 0 else 0)
             yield case(f"host killed at start host {rank}", program, "2+1+2", kill_host_at_start, rank=rank)
             yield case(f"host killed at its end host {rank}", program, "2+1+2", kill_host, rank=rank, phase="done", txn=None)
+        yield case("host killed in its own heal", program, "2+1+2", kill_host_in_heal, rank=2, newcomer=2)
         yield case("host killed before all are there", program, "2+1+2", kill_host_before_all_are_there, rank=1)
         for pair in ((1, 2), (2, 3), (1, 3)):
             yield case(f"two hosts killed {pair}", program, "1+2+1+1", kill_two_hosts, pair=pair)
@@ -76,6 +77,8 @@ def cases():
             program, layout = (convnet, "2+1+2") if own in ("data", "forward") else (language_model, "3+1")
             yield case(f"newcomers killed in {coming} and {own}", program, layout, kill_newcomers, coming=coming, own=own)
     for phase in PHASES:
+        for program in (convnet, language_model):
+            yield case(f"one of each host killed in {phase}", program, "2+2+2", kill_one_of_each, phase=phase)
         yield case(f"only worker killed as the run stops in {phase}", language_model, "2+1+1", kill_only_worker_as_it_stops, rank=1, phase=phase)
         for rank in (0, 1):
             yield case(f"only worker killed in {phase} host {rank}", convnet, "1+1", kill_only_worker, rank=rank, phase=phase)

@@ -19,6 +19,8 @@ class HostsTest(HostsRuns):
     def test_undisturbed(self):
         self.start()
         self.assertEqual(self.ends(), [0, 0, 0], self.told())
+        sums = "a node sends up to 1.5 times the fewest bytes: its part of the 6 virtual workers takes 2 sums"  # 3, 1 and 2 of them
+        self.assertEqual([node.text().count(sums) for node in self.nodes], [1, 0, 0])
         self.expect_exact((0, 1, 2))
 
     def test_a_hosts_only_worker_is_killed(self):
@@ -112,6 +114,26 @@ class HostsTest(HostsRuns):
         self.assertNotIn("is lost", self.told())
         self.expect_exact((0, 1, 2))
 
+    def test_a_time_limit(self):
+        """All end behind the step that a table names, whoever is killed meanwhile: with the bits of a run of so many steps."""
+        def program(output, limit="4s"):
+            return [built("ring"), "--virtual-workers", "6", "--max-duration", limit, "--output", str(output)]
+        self.group = Group(self.id(), self.WORKERS, program)
+        self.addCleanup(self.group.end)
+        self.start()
+        self.wait_for_steps(50)
+        kill(self.nodes[0].worker_pids()[0])
+        self.nodes[2].kill()
+        self.assertEqual(self.ends(), [0, 0, -signal.SIGKILL], self.told())
+        ends = [node.ending() for node in self.nodes[:2]]
+        self.assertEqual(ends[0], ends[1])
+        one = self.group.folder / "one"
+        subprocess.run([LOCKSTEP, "run", "--standalone", *program(one, f"{ends[0]['hashes']['steps']}ba")], check=True, env=environment(),
+                       capture_output=True, timeout=Group.LIMIT_S)
+        self.assertEqual((one / "ledger.jsonl").read_bytes(), (self.nodes[0].output / "ledger.jsonl").read_bytes())
+        self.assertEqual(json.loads((one / "result.json").read_text())["state_sha256"], ends[0]["hashes"]["state_sha256"])
+        self.nothing_is_left()
+
     def test_a_launcher_is_paused_for_longer_than_its_board_has_room(self):
         """For less than L: its workers wait for it, and the other hosts' for them. Nothing is lost that it had not recorded."""
         self.options, self.epochs = ("--rdzv-conf", "keep_alive_interval=20,keep_alive_max_attempt=3"), 20
@@ -192,12 +214,13 @@ class ReplacedTest(HostsRuns):
 
     def test_all_launchers_are_given_the_same_faults(self):
         """Each fires on node 0, unless it says on which."""
-        self.options += ("--inject", "kill txn=20; kill host=2 txn=40; kill host=any txn=60; kill host=1 txn=99999")
+        self.options += ("--inject", "kill txn=20; kill rank=5 txn=40; kill host=any txn=60; kill rank=3 txn=9999; "
+                         "kill host=1 txn=9999; kill rank=99")
         self.epochs = 12
         self.start()
         self.expect_all_replaced(1 + 1 + 3)
-        for node in self.nodes:
-            self.assertEqual(node.text().count("never fired on this node"), int(node.rank == 1), self.told())
+        for node, unfired in zip(self.nodes, (["kill rank=99"], ["kill rank=3 txn=9999", "kill host=1 txn=9999"], [])):
+            self.assertEqual(re.findall(r"--inject: '(.*)' never fired on this node", node.text()), unfired, self.told())
 
 
 class ComesBackTest(HostsRuns):
@@ -229,6 +252,14 @@ class ComesBackTest(HostsRuns):
             self.until_all_are_there()
         self.expect_all_back(6)
 
+    def test_one_hangs(self):
+        """Longer than it may; who waits for it, on other hosts, is not held to."""
+        self.options += ("--hang-timeout", "2", "--inject", "hang host=1 txn=20 phase=backward")
+        self.start()
+        self.assertEqual(self.ends(), [0, 0, 0], self.told())
+        self.assertEqual(self.told().count("hung in backward for "), 1, self.told())
+        self.expect_exact((0, 1, 2))
+
     def test_two_at_once(self):
         self.start()
         self.wait_for_steps(20)
@@ -248,7 +279,7 @@ class ComesBackTest(HostsRuns):
 
     def test_it_dies_again_as_it_comes(self):
         """As it loads, as it applies what is under way, in its first step."""
-        where = ("new phase=heal", "new phase=exchange", "new phase=optimizer")
+        where = tuple(f"new host=any phase={phase}" for phase in ("heal", "exchange", "optimizer"))
         faults = "; ".join(f"kill rank={place}" for place in where)
         self.start(options={rank: ("--inject", f"kill rank={rank} txn=20; {faults}") for rank in (1, 2)})
         self.expect_all_back(2 * 4)
@@ -330,6 +361,7 @@ class JudgedTest(unittest.TestCase):
         codes, group = self.end("joined-target")
         self.assertEqual(codes, [2, 2], group.told())
         self.assertRegex(group.told(), ", which has just joined the run|, which has died since, and ")  # a judge's words, or an heir's
+        self.assertRegex(group.told(), r"in rank 0 on node 0\b.* in rank \d on node 1\b|in rank \d on node 1\b.* in rank 0 on node 0\b")
 
     def test_one_that_does_not_goes_on(self):
         codes, group = self.end("joined")

@@ -270,6 +270,34 @@ TEST_P(CarrierTest, AHostIsTakenOutAnywhereInAStep) {
   EXPECT_GT(fills, 0U);
 }
 
+// Between frames and inside them: of the step that is on its way another host has the bytes up to
+// that one, and the third has what it has.
+TEST_P(CarrierTest, AHostDiesBehindAnyByteOfAStep) {
+  std::size_t bytes = 1, fills = 0;
+  for (bool in_step = true; in_step; bytes += 509) {
+    SCOPED_TRACE(bytes);
+    hosts_.clear();
+    seen_.clear();
+    begin(8, 200, 300 + static_cast<unsigned>(bytes));
+    const auto x = static_cast<HostIndex>(bytes % kHosts);
+    const auto other = static_cast<HostIndex>((x + 1 + bytes % 2) % kHosts);
+    ASSERT_TRUE(until([&] { return hosts_[x].worker->txn() >= 2; })) << where();
+    const links::Relay* const relay = net_->relay(x, other);
+    ASSERT_NE(relay, nullptr);
+    net_->relay(x, other)->close_after(bytes);
+    const auto is_cut = [&] { return net_->relay(x, other) != relay || relay->is_over(); };
+    ASSERT_TRUE(until([&] { return is_cut() || is_through(); })) << where();
+    in_step = is_cut() && hosts_[x].worker->txn() < 6;
+    kill(x);
+    take_out(x);
+    ASSERT_TRUE(until([this] { return is_through(); })) << where();
+    fills += std::exchange(fills_, 0);
+  }
+  RecordProperty("bytes", static_cast<int>(bytes));
+  EXPECT_GT(bytes, 1000U);
+  EXPECT_GT(fills, 0U);
+}
+
 TEST_P(CarrierTest, AHostComesWithACopyOfAnothersState) {
   for (unsigned seed = 0; seed < 6; ++seed) {
     SCOPED_TRACE(seed);
