@@ -361,7 +361,7 @@ void Run::tell_of_unused_data() {
   }
 }
 
-// By whoever has the last words, and so once for the run.
+// By whoever has the last words: once for the node, as its files may be what is missing.
 void Run::tell_what_is_missing() const {
   const EndOfRun end{spec_,
                      hooks,
