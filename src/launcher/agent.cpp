@@ -216,7 +216,8 @@ std::optional<Console::Target> Agent::unread_output() const {
 
 void Agent::on_signal() {
   signalfd_siginfo info;
-  while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
+  // One that comes when the run is over is for who waits for its last words: see signalled().
+  while (!exit_code_ && ::read(signals_.get(), &info, sizeof info) == sizeof info) {
     if (info.ssi_signo == SIGCHLD)
       on_children();
     else if (spawner_.shares_terminal() && info.ssi_code == SI_KERNEL)

@@ -33,7 +33,7 @@ struct Timing {
   std::uint64_t signal_wait = 1'000'000'000;
   // What comes again within this time is the same one: whoever passes a signal on to a process has
   // often sent it to the process's group before (timeout(1)).
-  std::uint64_t same_signal = 100'000'000;
+  std::uint64_t same_signal = 500'000'000;
 };
 
 struct HostConfig {

@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "base/exec.h"
+#include "base/processes.h"
 #include "base/signal_name.h"
 #include "carrier/start.h"
 #include "control/sockets.h"
@@ -186,8 +187,11 @@ bool LinkProcess::event(const ChildEvent& event) {
   if (pid_ <= 0 || event.pid != pid_) return false;
   switch (event.kind) {
     case ChildEvent::kStopped:
-      stopped_ = timers_.in(plan_.stop_grace,
-                            [this] { kill("was stopped for " + text_of(plan_.stop_grace)); });
+      // If this process was stopped, too, the link may go on, and the word of it be still to come.
+      stopped_ = timers_.in(plan_.stop_grace, [this] {
+        if (const auto stat = stat_of(pid_); stat && stat->state == 'T')
+          kill("was stopped for " + text_of(plan_.stop_grace));
+      });
       break;
     case ChildEvent::kContinued:
       stopped_.cancel();

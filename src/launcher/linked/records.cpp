@@ -86,6 +86,13 @@ void Records::look_for_missing(Txn next) {
       [](const Status&) {});
 }
 
+bool Records::wait(Deadline deadline) {
+  const bool written = files_thread_.finish(deadline);
+  if (!scan_.finish(Deadline::in(1s)))
+    log_debug("'" + run_dir_ + "': whether records are missing was not known in time");
+  return written;
+}
+
 void Records::close() {
   write(
       [](Files& files) {

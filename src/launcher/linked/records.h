@@ -54,8 +54,9 @@ class Records {
   // For the run's end: writes and syncs everything, and then does `last`, if any.
   void finish(Background::Job last, Done done);
   void beside(Job job, Done done);
-  // Until nothing is left to be done beside the loop; false: the deadline came first.
-  bool wait(Deadline deadline) { return files_thread_.finish(deadline); }
+  // Until nothing is left to be done beside the loop; false: the deadline came first. For a second
+  // at most also until it is known which records are missing.
+  bool wait(Deadline deadline);
   // No more records after this error.
   void fail(const Error& error);
   const std::optional<Error>& error() const { return error_; }
@@ -105,7 +106,7 @@ class Records {
   Background& syncs_;
   const std::shared_ptr<Files> files_;
   Background files_thread_;
-  Background scan_;  // nobody waits for it
+  Background scan_;  // no step waits for it
 };
 
 }  // namespace lockstep::launcher
