@@ -34,6 +34,7 @@ STEPS, PER_EPOCH = 4, 5
 BASE = ("--virtual-workers", 8, "--batch-size", 2, "--lr", 0.05, "--momentum", 0.9, "--log-every", 0, "--data", "short")
 SHORT = ("--epochs", 3)  # 15 transactions
 LONG = ("--data", "long", "--batch-size", 4, "--epochs", 6)  # 306 transactions
+LONGER = LONG + ("--epochs", 12)  # 612: for several newcomers, one after the other
 # What convnet prints before it looks at its data: versions, the device, the model.
 GREETING = re.compile(r"\A\d+\.\d+\.\d+\nFalse\n\d+\n.+\nConvNet\(\n(?:  .*\n)+\)\n")
 
@@ -187,6 +188,10 @@ class Run:
         def ready():
             return self.committed() >= count or self.process.poll() is not None
         until(ready, f"{count} committed transactions")
+
+    def until_saved(self):
+        """Checkpoints are written beside the steps: what is due need not be there."""
+        until(lambda: any((self.output / "checkpoints").glob("step-*")), "the first checkpoint")
 
     def send(self, number):
         self.process.send_signal(number)

@@ -14,7 +14,7 @@ import subprocess
 import termios
 
 import harness
-from harness import CONVNET, LOCKSTEP, LONG, SHORT, FaultTest, environment, merged, until
+from harness import CONVNET, LOCKSTEP, LONG, LONGER, SHORT, FaultTest, environment, merged, until
 
 BAR = re.compile(r"\[#*\.*\] +\d+ %  step \d+/\d+ .*loss \d+\.\d{4}  \d workers?")
 
@@ -83,7 +83,7 @@ class Progress(FaultTest):
                 self.assertEqual(self.steady("\n".join(lines)), self.steady(plain.stdout.rstrip("\n")), "no line is torn")
 
     def test_incidents_are_counted(self):
-        command = self.command("killed", 3, LONG, ("--inject", "kill rank=1 txn=3"))
+        command = self.command("killed", 3, LONGER, ("--inject", "kill rank=1 txn=3"))
         code, _, terminal = self.on_terminal(command, both=False)
         self.assertEqual(code, 0)
         self.assertRegex(terminal, r"  3 workers  1 incident")

@@ -14,7 +14,7 @@ import signal
 import time
 
 import harness
-from harness import LONG, SHORT, FaultTest, at_once, built, is_step, undisturbed, until
+from harness import LONG, LONGER, SHORT, FaultTest, at_once, built, is_step, undisturbed, until
 
 
 def stopped(pid):
@@ -131,15 +131,15 @@ class EveryPhase(FaultTest):
 
     def test_newcomer_in_heal(self):
         """Replacements die while they take the state, five in a row; the sixth lives."""
-        run = self.run_to_end(3, LONG, ("--max-replacements", 99, "--inject",
-                                        "kill rank=1 txn=5; kill rank=new phase=heal repeat=5"))
-        self.assert_same(run, LONG)
+        run = self.run_to_end(3, LONGER, ("--max-replacements", 99, "--inject",
+                                          "kill rank=1 txn=5; kill rank=new phase=heal repeat=5"))
+        self.assert_same(run, LONGER)
         self.assert_killed(run, [1] * 6)
 
     def test_donor_in_heal(self):
         """The donor is the highest rank: of the two that are left, rank 1."""
-        run = self.run_to_end(3, LONG, ("--inject", "kill rank=2 txn=5; kill rank=1 phase=heal"))
-        self.assert_same(run, LONG)
+        run = self.run_to_end(3, LONGER, ("--inject", "kill rank=2 txn=5; kill rank=1 phase=heal"))
+        self.assert_same(run, LONGER)
         self.assert_killed(run, [2, 1])
 
 
@@ -158,7 +158,7 @@ class Stopped(FaultTest):
             self.assertGreaterEqual(float(told[1]), self.GRACE[1])
 
     def test_from_outside(self):
-        run = self.start(3, LONG, self.GRACE)
+        run = self.start(3, LONGER, self.GRACE)
         for rank, at in ((1, 30), (0, 90), (2, 150)):
             run.until_committed(at)
             until(lambda: len(run.members()) == 3, "three members")
@@ -168,7 +168,7 @@ class Stopped(FaultTest):
             with self.assertRaises(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
         run.expect(0)
-        self.assert_same(run, LONG)
+        self.assert_same(run, LONGER)
         self.assertEqual(len(run.victims()), 3, run.err)
 
     def test_shorter_than_the_grace(self):
@@ -197,16 +197,15 @@ class Stopped(FaultTest):
 
     def test_newcomer_in_heal(self):
         """Members wait 15 ms for a newcomer that is loading and then go on; it takes a later copy once it runs again."""
-        options = LONG + ("--epochs", 12)  # it comes in at about transaction 110 of 612
-        faults = "kill rank=1 txn=5; stop rank=new phase=heal"
-        run = self.start(3, options, ("--stop-grace", 60, "--inject", faults))
+        faults = "kill rank=1 txn=5; stop rank=new phase=heal"  # it comes in at about transaction 110 of 612
+        run = self.start(3, LONGER, ("--stop-grace", 60, "--inject", faults))
         pid = until(lambda: next((m["pid"] for m in run.status()["members"] if stopped(m["pid"])), None), "the stop")
         run.until_committed(run.committed() + 100)
         self.assertTrue(stopped(pid))
         self.assertEqual(len(run.members()), 2)
         os.kill(pid, signal.SIGCONT)
         until(lambda: len(run.members()) == 3, "three members")
-        self.assert_same(run.expect(0), options)
+        self.assert_same(run.expect(0), LONGER)
         self.assert_killed(run, [1])
 
     def test_all_and_no_restart(self):
@@ -249,14 +248,14 @@ class SeveralKilled(FaultTest):
         at_once(check, [(pair, (phases[i % 5], phases[i * 2 % 5])) for i, pair in enumerate(pairs)])
 
     def test_two_from_outside(self):
-        run = self.start(4, LONG)
+        run = self.start(4, LONGER)
         for at in (40, 120, 200):
             run.until_committed(at)
             until(lambda: len(run.members()) == 4, "four members")
             pids = [run.worker(at % 3), run.worker(3)]
             for pid in pids:
                 os.kill(pid, signal.SIGKILL)
-        self.assert_same(run.expect(0), LONG)
+        self.assert_same(run.expect(0), LONGER)
         self.assertEqual(len(run.victims()), 6, run.err)
         newest = sorted((run.output / "checkpoints").glob("step-*"))[-1]
         self.assertGreater(json.loads((newest / "manifest.json").read_text())["generation"], 3)  # three losses, three returns
@@ -295,8 +294,18 @@ class SeveralKilled(FaultTest):
 class AllKilled(FaultTest):
     """Rung 3 while --max-restarts lasts; then exit code 75, and the same command goes on."""
 
-    OPTIONS = LONG + ("--epochs", 1)  # 51 transactions: by the 45th a checkpoint is published, which is written beside
+    OPTIONS = LONG + ("--epochs", 1)  # 51 transactions
     EVERY = "; ".join(f"kill rank={rank} txn=45 phase={phase}" for rank, phase in ((0, "backward"), (1, "exchange"), (2, "forward")))
+
+    def killed_once_saved(self, every, *launcher, code=0):
+        """A checkpoint is written beside the steps, so a worker stands still until one is there; all die in the next step."""
+        options = self.OPTIONS + ("--checkpoint-every", every)
+        faults = f"stop rank=2 txn=44 phase=forward; {self.EVERY}"
+        run = self.start(3, options, ("--max-replacements", 0, "--stop-grace", 60, "--inject", faults, *launcher))
+        pid = until(lambda: next((m["pid"] for m in run.members() if stopped(m["pid"])), None), "the stop")
+        run.until_saved()
+        os.kill(pid, signal.SIGCONT)
+        return run.expect(code)
 
     def test_restart_from_the_seed(self):
         run = self.run_to_end(3, self.OPTIONS, ("--max-replacements", 0, "--max-restarts", 1, "--inject", self.EVERY))
@@ -306,8 +315,7 @@ class AllKilled(FaultTest):
 
     def test_restart_from_a_checkpoint(self):
         for every in (1, 3, 10):
-            run = self.run_to_end(3, self.OPTIONS + ("--checkpoint-every", every),
-                                  ("--max-replacements", 0, "--max-restarts", 1, "--inject", self.EVERY))
+            run = self.killed_once_saved(every, "--max-restarts", 1)
             self.assert_same(run, self.OPTIONS)
             self.assertIn("resuming from", run.err)
 
@@ -318,19 +326,18 @@ class AllKilled(FaultTest):
         self.assertEqual([i["rung"] for i in run.incidents()], [3] * 3, run.err)
 
     def test_no_restart_left(self):
-        options = self.OPTIONS + ("--checkpoint-every", 2)
-        run = self.run_to_end(3, options, ("--max-replacements", 0, "--inject", self.EVERY), code=75)
+        run = self.killed_once_saved(2, code=75)
         said = re.search("the same command goes on from checkpoint (step-[0-9]{8})\n", run.err)
         self.assertTrue(said, run.err)
         self.assertEqual([i["rung"] for i in run.incidents()], [4], run.err)
-        again = self.run_to_end(3, options, output=run.output)
+        again = self.run_to_end(3, self.OPTIONS + ("--checkpoint-every", 2), output=run.output)
         self.assertRegex(again.err, f"resuming from .*{said[1]}")
         self.assert_same(again, self.OPTIONS)
 
     def test_from_outside(self):
         """All at once for the launcher, which is stopped meanwhile: it finds no moment in which one of them could be replaced."""
         run = self.start(3, LONG + ("--checkpoint-every", 10), ("--max-restarts", 3))
-        for restarts, at in enumerate((30, 110, 190), start=1):
+        for restarts, at in enumerate((30, 90, 150), start=1):
             run.until_committed(at)
             members = until(lambda: len(found := run.members()) == 3 and found, "a whole group")
             run.send(signal.SIGSTOP)

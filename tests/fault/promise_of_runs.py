@@ -33,15 +33,12 @@ class LauncherKilled(FaultTest):
         for _ in range(10):
             self.assert_same(self.kill_and_go_on(lambda run: time.sleep(dice.uniform(0, 0.35)), options), options)
 
-    def until_saved(self, run):
-        until(lambda: any((run.output / "checkpoints").glob("step-*")), "the first checkpoint")
-
     def test_in_the_middle(self):
         for every, at in ((250, 5), (7, 130), (1, 40), (0, 60)):
             def moment(run):
                 run.until_committed(at)
                 if 0 < every < at:
-                    self.until_saved(run)
+                    run.until_saved()
             again = self.kill_and_go_on(moment, LONG + ("--checkpoint-every", every))
             self.assert_same(again, LONG)
             self.assertEqual("resuming from" in again.err, 0 < every < at, again.err)
@@ -55,7 +52,7 @@ class LauncherKilled(FaultTest):
             if at > 60:
                 until(lambda: "resuming from" in run.err_path.read_text(), "the checkpoint")
             run.until_committed(at)
-            self.until_saved(run)
+            run.until_saved()
             run.send(signal.SIGKILL).wait()
         again = self.run_to_end(3, options, output=output)
         self.assertIn("resuming from", again.err)
@@ -146,7 +143,7 @@ class LauncherStopped(FaultTest):
 
 
 class Scaling(FaultTest):
-    OPTIONS = LONG + ("--epochs", 10)  # 510 transactions
+    OPTIONS = LONG + ("--epochs", 14)  # 714 transactions
 
     def scale(self, run, workers, code=0):
         done = subprocess.run([harness.LOCKSTEP, "scale", run.output, str(workers)], capture_output=True, text=True)
@@ -228,6 +225,8 @@ class Resume(FaultTest):
             options = LONG + ("--checkpoint-every", every)
             run = self.start(3, options, ("--shutdown-timeout", 0.3, "--inject", hang))
             run.until_committed(70)
+            if every > 0:
+                run.until_saved()
             run.send(signal.SIGTERM).expect(128 + signal.SIGTERM)
             saved = sorted(p.name for p in run.output.glob("checkpoints/step-*"))
             says = f"the same command goes on from checkpoint {saved[-1]}" if saved else "no checkpoint yet: the same command starts from the beginning"

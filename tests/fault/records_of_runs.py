@@ -130,7 +130,7 @@ class Records(FaultTest):
     def begun_and_moved(self, options, launcher=()):
         run = self.start(3, LONG + ("--checkpoint-every", 20) + options, launcher)
         run.until_committed(30)
-        until(lambda: any((run.output / "checkpoints").glob("step-*")), "the first checkpoint")
+        run.until_saved()
         workers = [m["pid"] for m in run.members()]
         self.moved(run)
         return run, run.output.with_name("moved"), workers
