@@ -90,13 +90,10 @@ class Data(BadInput):
 
     def test_wrong_magic(self):
         self.refused_data("not an IDX file", lambda raw: b"\x89PNG" + raw[4:])
-        labels = struct.pack(">2i", 2049, 3) + bytes(3)
-        self.refused_data("images and labels mixed up", lambda raw: labels)
+        self.refused_data("images and labels mixed up", lambda raw: struct.pack(">2i", 2049, 3) + bytes(3))
 
     def test_counts_differ(self):
-        labels = struct.pack(">2i", 2049, 50) + bytes(50)
-        self.refused_data("has 50 labels", lambda raw: labels, "train-labels-idx1-ubyte")
-
+        self.refused_data("has 50 labels", lambda raw: struct.pack(">2i", 2049, 50) + bytes(50), "train-labels-idx1-ubyte")
 
     def change_labels(self, folder, part="train"):
         path = folder / f"{part}-labels-idx1-ubyte"
@@ -117,14 +114,17 @@ class Data(BadInput):
         self.assert_same(self.run_to_end(2, options, output=output), SHORT)
 
     def test_changed_under_a_run(self):
-        """A newcomer that reads other data than the others is not let in, and they go on without it."""
+        """A newcomer that reads other data than the others is not let in, and they go on without it: here once that is said."""
         folder = harness.write_idx(self.folder / "long", *harness.DATA["long"])
-        run = self.start(3, harness.LONG + ("--data", folder))
+        run = self.start(3, harness.LONG + ("--data", folder), ("--stop-grace", 60))
         run.until_committed(30)
         self.change_labels(folder)
         os.kill(run.worker(1), signal.SIGKILL)
+        run.until_committed(run.committed() + 5)  # what was under way, and steps without it
+        os.kill(member := run.worker(0), signal.SIGSTOP)
+        harness.until(lambda: "dataset_fingerprint" in run.err_path.read_text(), "the refusal")
+        os.kill(member, signal.SIGCONT)
         self.assert_same(run.expect(0), harness.LONG)
-        self.assertRegex(run.err, "dataset_fingerprint")
 
 
 class Options(BadInput):
@@ -392,8 +392,7 @@ class Output(BadInput):
         run = self.start(3, harness.LONG)
         run.until_committed(5)
         for member in run.members():
-            folder = pathlib.Path(f"/proc/{member['pid']}/fd")
-            self.assertIn(str(run.output), [os.readlink(fd) for fd in folder.iterdir()])
+            self.assertIn(str(run.output), [os.readlink(fd) for fd in pathlib.Path(f"/proc/{member['pid']}/fd").iterdir()])
         run.send(signal.SIGTERM).expect(128 + signal.SIGTERM)
 
 
