@@ -101,6 +101,12 @@ class Started:
             assert time.monotonic() < deadline and self.process.poll() is None, self.text(self.err)
             time.sleep(0.005)
 
+    def until_complains(self, what):
+        deadline = time.monotonic() + 60
+        while what not in self.text(self.err):
+            assert time.monotonic() < deadline and self.process.poll() is None, self.text(self.err)
+            time.sleep(0.005)
+
     def children(self):
         return [int(pid) for pid in pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()]
 
