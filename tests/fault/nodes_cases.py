@@ -11,7 +11,7 @@ import signal
 import time
 
 from nodes import parallel
-from nodes.case import OnMachines
+from nodes.case import SLACK, OnMachines
 from nodes.job import QUICK
 
 SOON = 5.0
@@ -185,7 +185,7 @@ class Ports(Case):
         holder = bed[1].start("python3", "-c", text, stdout=-1)
         holder.stdout.readline()
         job = self.job(bed=bed, options=static("host1"), conf=f"{QUICK},join_timeout=9")
-        job.until_said(bed[1], r"29500.* \(process \d+: .*python", SOON + 2)
+        job.until_said(bed[1], r"29500.* \(process \d+: .*python", SOON + SLACK)
         holder.kill()
         holder.communicate()
 
