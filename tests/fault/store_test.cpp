@@ -171,13 +171,17 @@ TEST_F(StoreOfPlain, ConnectionsOfAnAttemptEndWithIt) {
   const std::string program = client(R"(
 store = Store()
 if attempt == 0:
+    ready, named = os.pipe()
     if os.fork() == 0:
         os.setsid()
         open("/proc/self/comm", "w").write("torch_shm_manager")
+        os.write(named, b"x")
         try: ended = store.s.recv(1) == b""
         except OSError: ended = True
         open(sys.argv[1], "w").write("ended" if ended else "goes on")
         os._exit(0)
+    os.close(named)
+    os.read(ready, 1)  # by its name it is spared
     sys.exit(3)
 import time
 for _ in range(1000):
