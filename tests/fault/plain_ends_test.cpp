@@ -117,17 +117,18 @@ TEST_F(Plain, WhatTheShellHasStartedForTheLauncherIsLeftAlone) {
 
 // It is not waited for, and has the time that it needs.
 TEST_F(Plain, WhatUnlinksSharedMemoryOutlivesItsAttempt) {
+  const std::string named = folder_ / "named", second = folder_ / "second";
   const std::string cleans =
-      script("torch_shm_manager", "#!/bin/sh\nsleep 5\n: >" + folder_ / "unlinked" + "\n");
-  const std::string program = script("share.sh", "#!/bin/sh\nsetsid " + cleans +
-                                                     " &\n[ $TORCHELASTIC_RESTART_COUNT = 0 ] && "
-                                                     "sleep 0.2 && exit 1\ndate +%s.%N >" +
-                                                     folder_ / "second" + "\n");
-  const double begin =
-      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-  EXPECT_EQ(launch({"--max-restarts", "1"}, {program}).code, 0);
-  EXPECT_LT(std::stod(read_text(folder_ / "second")) - begin, 15);
-  EXPECT_TRUE(std::filesystem::exists(folder_ / "unlinked"));
+      script("torch_shm_manager", "#!/bin/sh\n: >" + named + "\nfor i in $(seq 400); do\n  [ -e " +
+                                      second + " ] && sleep 2 && : >" + folder_ / "unlinked." +
+                                      "$TORCHELASTIC_RESTART_COUNT && exit\n  sleep 0.05\ndone\n");
+  const std::string program =
+      script("share.sh", "#!/bin/sh\nsetsid " + cleans +
+                             " &\n[ $TORCHELASTIC_RESTART_COUNT = 1 ] && : >" + second +
+                             " && exit\nuntil [ -e " + named + " ]; do sleep 0.01; done\nexit 1\n");
+  const Outcome outcome = launch({"--max-restarts", "1"}, {program});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "unlinked.0"));
 }
 
 TEST_F(Plain, ARestartEndsHelpersAtOnce) {
@@ -164,15 +165,14 @@ TEST_F(Plain, PythonsSharedMemoryIsCleanedUp) {
              "s = shared_memory.SharedMemory(create=True, size=1000, name='" +
                  name +
                  "_' + os.environ['RANK'])\n"
-                 "if sys.argv[1] == 'raise' and os.environ['RANK'] == '1':\n"
                  // Between making its memory and telling its helper of it, the other would leak it.
-                 "  while not os.path.exists('/dev/shm/" +
-                 name +
-                 "_0'): time.sleep(.01)\n"
-                 "  time.sleep(.5)\n  raise ValueError('x')\n"
+                 "if sys.argv[1] == 'raise' and os.environ['RANK'] == '1':\n"
+                 "  while not os.path.exists(sys.argv[2]): time.sleep(.01)\n"
+                 "  raise ValueError('x')\n"
+                 "if sys.argv[1] == 'raise': open(sys.argv[2], 'w')\n"
                  "if sys.argv[1] == 'raise': time.sleep(60)\n");
   for (const std::string how : {"end", "raise"}) {
-    const Outcome outcome = launch({"--nproc-per-node", "2"}, {program, how});
+    const Outcome outcome = launch({"--nproc-per-node", "2"}, {program, how, folder_ / "told"});
     EXPECT_EQ(outcome.code, how == "end" ? 0 : 1) << outcome.err;
     for (const char* rank : {"_0", "_1"})
       EXPECT_FALSE(std::filesystem::exists("/dev/shm/" + name + rank)) << how << rank;
