@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "support/child.h"
+#include "support/held_steps.h"
 
 namespace lockstep::test {
 
@@ -67,6 +68,15 @@ class ToyRun : public ::testing::Test {
                  const std::string& name = "run") const {
     Outcome outcome = run(command(launcher_options, toy_options, name));
     EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome;
+  }
+
+  // The same; the steps from `first` on wait until its standard error has `text`.
+  Outcome finish_held(int first, const std::string& text, const Words& launcher_options,
+                      const Words& toy_options) const {
+    Outcome outcome = run_held(run_dir(), first, text, command(launcher_options, toy_options));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_NE(outcome.err.find(text), std::string::npos) << outcome.err;
     return outcome;
   }
 

@@ -13,16 +13,16 @@ using testing::Not;
 
 class Linked : public ToyRun {
  protected:
-  // Three workers of it, one of which is killed; its replacement has a second to come.
+  // Three workers of it, one of which is killed; the others wait for its replacement.
   void expect_to_survive(const Words& options, Words program, const std::string& name,
                          const Child::Variables& variables = {}) const {
     Words all{"--nproc-per-node", "3", "--inject", "kill rank=1 txn=20 phase=forward"};
     all.insert(all.end(), options.begin(), options.end());
-    program.insert(program.end(),
-                   {"--run-dir", run_dir(name), "--txns", "2000", "--step-us", "700"});
-    const Outcome outcome = run(command_of(all, program), variables);
+    program.insert(program.end(), {"--run-dir", run_dir(name), "--txns", "60", "--step-us", "700"});
+    const Outcome outcome =
+        run_held(run_dir(name), 21, "replacement joined", command_of(all, program), variables);
     EXPECT_EQ(outcome.code, 0) << name << outcome.err;
-    EXPECT_EQ(last_line(outcome.out), expected("2000")) << name << outcome.err;
+    EXPECT_EQ(last_line(outcome.out), expected("60")) << name << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr("replacement joined")) << name;
   }
   void expect_refused(Words program, const std::string& named) const {

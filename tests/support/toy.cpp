@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/env.h"
+#include "support/held_steps.h"
 
 namespace lockstep::toy {
 namespace {
@@ -106,6 +107,7 @@ Status Toy::train(std::uint64_t txn) {
     if (failing.rank == rank_.value() && failing.txn == txn)
       return Error{failing.code == 65 ? ErrorKind::kBadData : ErrorKind::kInternal,
                    "the toy was told to fail in transaction " + std::to_string(txn)};
+    test::hold_step(dir_, static_cast<std::int64_t>(txn));
     step(table, txn);
     save(txn + 1);
   }
