@@ -23,6 +23,7 @@
 #include "lockstep/step.h"
 #include "lockstep/trainer.h"
 #include "loop_job.h"
+#include "support/held_steps.h"
 #include "worker_main.h"
 
 namespace {
@@ -108,6 +109,7 @@ void hook(const Job& job, Parts& parts, UpdateEnd& end) {
   if (job.has("slow"))  // and so some apply later than others
     std::this_thread::sleep_for(
         std::chrono::milliseconds((job.has("updates") ? 30 : 120) + 5 * job.context.rank()));
+  if (end.update == 0) lockstep::test::hold_step(job.output, end.global_step + 1);
   static int outside = 0;
   if (job.has("counts-outside")) parts.seen[1] += ++outside;
   parts.calls += 1;

@@ -20,6 +20,7 @@
 #include "lockstep/checkpoint.h"
 #include "lockstep/step.h"
 #include "lockstep/trainer.h"
+#include "support/held_steps.h"
 #include "support/until.h"
 #include "worker_main.h"
 
@@ -194,6 +195,7 @@ Status train(const Job& job) {
     // In a run of more steps its writer may be killed: it waited for none to come.
     if (job.steps == kRound && step.global_step() == 13)
       wait_for(job.output + "/checkpoints/step-000000" + (job.begins("gan") ? "24" : "12"));
+    lockstep::test::hold_step(job.output, step.global_step());
     // Newcomers come in before the end.
     if (job.is("slow") || job.steps > kRound)
       std::this_thread::sleep_for(std::chrono::milliseconds(job.is("slow") ? 150 : 10));

@@ -17,6 +17,7 @@
 #include "lockstep/step.h"
 #include "lockstep/trainer.h"
 #include "loop_job.h"
+#include "support/held_steps.h"
 #include "worker_main.h"
 
 namespace {
@@ -114,6 +115,7 @@ Status train(const Job& job, const Data& set) {
   for (;;) {
     LOCKSTEP_ASSIGN(const bool more, step.next());
     if (!more) break;
+    lockstep::test::hold_step(job.output, step.global_step());
     if (job.has("slow")) std::this_thread::sleep_for(std::chrono::milliseconds(120));
     LOCKSTEP_ASSIGN(const at::Tensor h, state.carried("h"));
     if (job.is("resets") && step.global_step() % step.steps_per_epoch() == 0) h.zero_();

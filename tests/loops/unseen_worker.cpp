@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "lockstep/step.h"
+#include "support/held_steps.h"
 #include "worker_main.h"
 
 namespace {
@@ -137,6 +138,7 @@ Status train(const Job& job) {
     LOCKSTEP_ASSIGN(const bool more, step.next());
     if (!more) return {};
     ++rounds;
+    lockstep::test::hold_step(job.output, step.global_step());
     if (job.slow())
       std::this_thread::sleep_for(std::chrono::milliseconds(job.is("ends") ? 40 : 10));
     LOCKSTEP_TRY(write(job, state, step, net));

@@ -25,6 +25,7 @@
 #include "lockstep/amp.h"
 #include "lockstep/step.h"
 #include "lockstep/trainer.h"
+#include "support/held_steps.h"
 #include "support/until.h"
 #include "worker_main.h"
 
@@ -213,7 +214,7 @@ void print(const lockstep::StepResult& result) {
 lockstep::RunOptions options_of(const Job& job) {
   lockstep::RunOptions options;
   options.output = job.output;
-  options.epochs = job.is("slow-to-load") ? 8 : job.epochs;
+  options.epochs = job.epochs;
   options.batch_size = 2;
   options.virtual_workers = 4;
   options.updates_per_step = 3;
@@ -276,6 +277,7 @@ Status train(const Job& job) {
   for (;;) {
     LOCKSTEP_ASSIGN(const bool more, step.next());
     if (!more) break;
+    lockstep::test::hold_step(job.output, step.global_step());
     if (job.is("slow")) factor.mul_(at::rand({}) / 16 + 1);  // once a step, whatever happens
     if (job.is("draws")) factor.add_(at::rand({}), 1e-3);    // and the same in all workers
     if (job.name.starts_with("slow") || job.is("last-witness"))

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "support/child.h"
+#include "support/held_steps.h"
 #include "support/output.h"
 
 namespace lockstep::test {
@@ -35,9 +36,21 @@ class WorkerRun : public ::testing::Test {
     return run(command(workers, name, options, more));
   }
   // A new run.
-  Outcome launched(int workers, const std::string& name, const Words& options = {}) const {
+  Outcome launched(int workers, const std::string& name, const Words& options = {},
+                   const Words& more = {}) const {
     std::filesystem::remove_all(folder_ / "run");
-    return again(workers, name, options);
+    return again(workers, name, options, more);
+  }
+  // The same, with a fault before its step `first`; that one and later ones wait until its standard
+  // error has `text`.
+  Outcome held(int first, const std::string& text, int workers, const std::string& name,
+               const std::string& fault, const Words& more = {}) const {
+    std::filesystem::remove_all(folder_ / "run");
+    Outcome outcome =
+        run_held(folder_ / "run", first, text, command(workers, name, {"--inject", fault}, more));
+    EXPECT_NE(outcome.err.find(text), std::string::npos)
+        << name << ", " << fault << ": " << outcome.err;
+    return outcome;
   }
   void expect_refused(const char* name, const std::string& words, int code = 2) const {
     const Outcome outcome = launched(2, name);
