@@ -8,6 +8,7 @@
 #include <regex>
 
 #include "support/child.h"
+#include "support/held_steps.h"
 #include "support/output.h"
 
 namespace lockstep::test {

@@ -35,7 +35,10 @@ TEST_F(Epochs, AnEvaluationThatGoesByMoreThanTheStateIsFound) {
        {alone({"counts"}), launched("three", {}, {"counts"}),
         launched("thirds", {}, {"counts", "thirds"}),
         launched("one-batch", {}, {"counts", "one-batch"}),
-        launched("dies", {"--inject", "kill rank=1 txn=6 phase=forward"}, {"average", "slow"})}) {
+        // Step 4; the others wait for a newcomer, which has another average.
+        seen("dies", run_held(folder_ / "dies", 5, twice,
+                              launcher("dies", {"--inject", "kill rank=1 txn=6 phase=forward"},
+                                       {"average"})))}) {
     EXPECT_EQ(run.outcome.code, 2) << run.outcome.err;
     EXPECT_NE(run.outcome.err.find(twice), std::string::npos) << run.outcome.err;
   }
@@ -119,10 +122,11 @@ TEST_F(Epochs, WhoeverIsKilledAtAnEpochsEndTheResultIsTheSame) {
 
 TEST_F(Epochs, AllKilledAndTheSameCommandAgainGoesOnWithSchedulesAndTheBest) {
   const Run one = alone();
-  const Words command = launcher("again", {}, {"slow"});
   {
-    Child first(command);
-    ASSERT_TRUE(first.wait_for_output("step 17:")) << first.err();
+    const Hold hold(folder_ / "again", 18, std::chrono::seconds(60));
+    Child first(launcher("again", {}, {}));
+    ASSERT_TRUE(hold.reached()) << first.err();
+    ASSERT_TRUE(until([&] { return std::filesystem::exists(folder_ / "again/checkpoints/last"); }));
     first.send(SIGKILL);
     first.wait();
   }
@@ -138,12 +142,12 @@ TEST_F(Epochs, AllKilledAndTheSameCommandAgainGoesOnWithSchedulesAndTheBest) {
 }
 
 TEST_F(Epochs, KilledBeforeItsFirstCheckpointARunBeginsWhereItBegan) {
-  const Words how{"snapshot"}, slow{"snapshot", "slow"};
-  const auto interrupted = [&](const std::string& name, const std::string& after) {
+  const Words how{"snapshot"};
+  const auto interrupted = [&](const std::string& name, int step) {
     {
-      Child first(launcher(name, {}, slow));
-      EXPECT_TRUE(first.wait_for_output(after)) << first.err();
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      const Hold hold(folder_ / name, step, std::chrono::seconds(60));
+      Child first(launcher(name, {}, how));
+      EXPECT_TRUE(hold.reached()) << first.err();
       first.send(SIGKILL);
       first.wait();
     }
@@ -155,7 +159,7 @@ TEST_F(Epochs, KilledBeforeItsFirstCheckpointARunBeginsWhereItBegan) {
   // From the seed: the snapshots are its own, and nothing to begin from.
   const Run seed = launched("seed", {}, how);
   EXPECT_EQ(seed.outcome.code, 0) << seed.outcome.err;
-  const Run seed_again = interrupted("seed-again", "epoch 2/6");
+  const Run seed_again = interrupted("seed-again", 3 * kSteps);
   EXPECT_EQ(last_line(seed_again.outcome.out), last_line(seed.outcome.out));
 
   // From a snapshot of somebody else's, of epoch 1, which the run writes over.
@@ -175,10 +179,10 @@ TEST_F(Epochs, KilledBeforeItsFirstCheckpointARunBeginsWhereItBegan) {
             word_after(maker.lines, ", best "));
   EXPECT_TRUE(whole.lines.starts_with("goes on at epoch 2, step 0\nstep 8:")) << whole.lines;
   EXPECT_NE(last_line(whole.outcome.out), last_line(seed.outcome.out)) << "Adam begins anew";
-  const Run before = interrupted(given("before-an-export"), "step 9:");
+  const Run before = interrupted(given("before-an-export"), 3 * kSteps - 1);
   EXPECT_TRUE(before.lines.starts_with("goes on at epoch 2, step 0\n")) << before.lines;
   EXPECT_EQ(last_line(before.outcome.out), last_line(whole.outcome.out));
-  const Run behind = interrupted(given("behind-an-export"), "epoch 3/6");
+  const Run behind = interrupted(given("behind-an-export"), 4 * kSteps);
   EXPECT_NE(behind.outcome.err.find("resuming from"), std::string::npos) << behind.outcome.err;
   EXPECT_EQ(last_line(behind.outcome.out), last_line(whole.outcome.out));
   // Its checkpoint has all that it began with: it goes on in a directory of its own, without them.

@@ -1,6 +1,6 @@
 // epochs_worker RUN_DIR FOLDER [WORD...]: a Trainer with all that an epoch's end may have: two
 // schedules, the best, lines of its own and files in FOLDER; FOLDER.writers has the epoch of each
-// time that somebody writes there. Words: `slow` steps; `few` epochs, or `four`; `fails` to write
+// time that somebody writes there. Words: `few` epochs, or `four`; `fails` to write
 // (`fails-at-N`: epoch N alone); a `snapshot` there of each epoch, and no checkpoints but the last:
 // a new run begins from it; `stops` early; `bare`: nothing is written, and none is the best;
 // `damaged`: training's sample 3 and the second evaluation batch are damaged; `unusable`: all that
@@ -17,15 +17,14 @@
 #include <torch/nn/modules/linear.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <thread>
 
 #include "lockstep/lockstep.h"
+#include "support/held_steps.h"
 #include "worker_main.h"
 
 namespace {
@@ -148,6 +147,7 @@ class Job {
 
  private:
   at::Tensor loss_of(lockstep::Share& share) {
+    lockstep::test::hold_step(run_, share.global_step());
     const at::Tensor loss = loss_of(share.batch());
     const std::int64_t epoch = share.epoch();
     // Up and down: the first one is the greatest of the even epochs.
@@ -161,8 +161,6 @@ class Job {
   }
 
   at::Tensor loss_of(const Batch& batch) {
-    if (has("slow"))
-      std::this_thread::sleep_for(std::chrono::milliseconds(has("snapshot") ? 120 : 30));
     return torch::nn::functional::mse_loss(model_->forward(batch.inputs), batch.targets);
   }
 

@@ -7,6 +7,7 @@
 
 #include "support/child.h"
 #include "support/output.h"
+#include "support/stopped.h"
 
 namespace lockstep::test {
 namespace {
@@ -20,12 +21,15 @@ class OwnLoop : public ::testing::Test {
     return {OWN_LOOP, "--virtual-workers",  "3",  "--max-steps", kSteps,        "--batch-size",
             "8",      "--checkpoint-every", "10", "--output",    folder_ / name};
   }
-  Outcome launched(const std::string& name, const Words& options) const {
-    Words command{LOCKSTEP_PROGRAM, "run", "--nproc-per-node", "3"};
-    command.insert(command.end(), options.begin(), options.end());
+  Words command(const std::string& name, const Words& options) const {
+    Words words{LOCKSTEP_PROGRAM, "run", "--nproc-per-node", "3"};
+    words.insert(words.end(), options.begin(), options.end());
     const Words program = job(name);
-    command.insert(command.end(), program.begin(), program.end());
-    return run(command);
+    words.insert(words.end(), program.begin(), program.end());
+    return words;
+  }
+  Outcome launched(const std::string& name, const Words& options) const {
+    return run(command(name, options));
   }
   std::string hash(const Outcome& outcome) const {
     EXPECT_EQ(outcome.code, 0) << outcome.err;
@@ -153,10 +157,17 @@ TEST_F(OwnLoop, InPyTorchsStyleEndsByASignalAtOnce) {
 
 TEST_F(OwnLoop, GoesOnFromItsCheckpoint) {
   const std::string alone = hash(run(job("alone")));
-  const Outcome killed = launched(
-      "resumed",
-      {"--max-replacements", "0", "--inject", "kill rank=0 txn=350 phase=forward", "--inject",
-       "kill rank=1 txn=350 phase=forward", "--inject", "kill rank=2 txn=350 phase=forward"});
+  Child first(command("resumed", {"--max-replacements", "0", "--stop-grace", "60", "--inject",
+                                  "stop rank=2 txn=349 phase=forward", "--inject",
+                                  "kill rank=0 txn=350 phase=forward", "--inject",
+                                  "kill rank=1 txn=350 phase=forward", "--inject",
+                                  "kill rank=2 txn=350 phase=forward"}));
+  // What is written when all die is no checkpoint.
+  while_stopped(folder_.path(), [&] {
+    EXPECT_TRUE(
+        until([&] { return std::filesystem::exists(folder_ / "resumed/checkpoints/last"); }));
+  });
+  const Outcome killed = first.wait();
   EXPECT_EQ(killed.code, 75) << killed.err;
   const Outcome resumed = launched("resumed", {});
   EXPECT_NE(resumed.err.find("resuming from"), std::string::npos) << resumed.err;

@@ -8,6 +8,7 @@
 
 #include "coord/version.h"
 #include "support/child.h"
+#include "support/held_steps.h"
 #include "support/output.h"
 #include "support/until.h"
 
@@ -107,10 +108,19 @@ TEST_F(Spawn, WeightsAreThoseOfTheLauncherAndOfOneProcess) {
 }
 
 TEST_F(Spawn, KilledWorkersAreReplacedAndChangeNothing) {
-  const Outcome outcome =
-      spawned("3", "slow",
+  Hold hold(run_dir(), 11);
+  Child caller(
+      command("3", "train",
               {"--inject", "kill rank=1 txn=10 phase=backward; kill rank=0 txn=20 phase=exchange",
-               "--inject", "kill rank=2 txn=40 phase=forward"});
+               "--inject", "kill rank=2 txn=40 phase=forward"}));
+  int joined = 0;
+  for (const int behind_next : {21, 41, 60}) {
+    ++joined;
+    EXPECT_TRUE(until([&] { return count(caller.err(), "replacement joined") >= joined; }))
+        << caller.err();
+    hold.from(behind_next);
+  }
+  const Outcome outcome = caller.wait();
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(count(outcome.err, "a replacement is started"), 3) << outcome.err;
   EXPECT_EQ(hash_in(outcome), expected());

@@ -17,6 +17,7 @@
 
 #include "lockstep/spawn.h"
 #include "lockstep/step.h"
+#include "support/held_steps.h"
 
 namespace {
 
@@ -56,6 +57,7 @@ Status train(Context& context, const Job& job) {
     if (step.global_step() == 5 && context.rank() == 1 && job.is("fails"))
       return Error{ErrorKind::kBadData, "picture 7 is no picture"};
     if (step.global_step() == 5 && job.is("throws")) throw std::runtime_error("no such class");
+    lockstep::test::hold_step(job.output, step.global_step());
     while (job.is("held") && step.global_step() == 55 &&
            !std::filesystem::exists(job.output + "-go"))
       std::this_thread::sleep_for(std::chrono::milliseconds(2));

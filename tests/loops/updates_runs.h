@@ -5,6 +5,7 @@
 #include <set>
 #include <sstream>
 
+#include "support/stopped.h"
 #include "support/until.h"
 #include "worker_run.h"
 
@@ -26,16 +27,7 @@ class Updates : public WorkerRun {
   // Waits until a worker has stopped, and continues it after `meanwhile`.
   template <class Call>
   void while_stopped(Call meanwhile) const {
-    const auto stopped = [&]() -> pid_t {
-      for (const pid_t pid : processes_with(folder_.path()))
-        if (read_text("/proc/" + std::to_string(pid) + "/stat").find(") T ") != std::string::npos)
-          return pid;
-      return 0;
-    };
-    pid_t pid = 0;
-    ASSERT_TRUE(until([&] { return (pid = stopped()) != 0; }));
-    meanwhile();
-    ::kill(pid, SIGCONT);
+    test::while_stopped(folder_.path(), meanwhile);
   }
   void scale_while_stopped(int workers) const {
     while_stopped([&] {

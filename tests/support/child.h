@@ -55,6 +55,11 @@ class Child {
   std::string out() const { return read_text(folder_ / "out"); }
   std::string err() const { return read_text(folder_ / "err"); }
 
+  bool has_ended() const {
+    siginfo_t info{};
+    return ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid == pid_;
+  }
   // Until `text` is in the standard output; false after the limit.
   bool wait_for_output(const std::string& text,
                        std::chrono::milliseconds limit = std::chrono::seconds(60)) const {

@@ -65,7 +65,7 @@ inline Outcome run_held(const std::string& run_dir, std::int64_t first, const st
                         const Child::Variables& variables = {}) {
   Hold hold(run_dir, first);
   Child job(command, variables);
-  until([&] { return job.err().find(text) != std::string::npos; });
+  until([&] { return job.err().find(text) != std::string::npos || job.has_ended(); });
   hold.release();
   return job.wait();
 }
