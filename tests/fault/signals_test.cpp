@@ -128,7 +128,8 @@ TEST_F(SignalsTest, BeforeTheFirstStepOnlyTheLaunchersCounts) {
 
 // What it has forked is no worker: it shall not speak for one on the board.
 TEST_F(SignalsTest, AWorkersChildDiesOfThem) {
-  Child launcher(command({}, {"--txns", "300", "--step-us", "500", "--forks-sleeper"}));
+  Hold hold(run_dir(), 25, 60s);
+  Child launcher(command({}, {"--txns", "60", "--step-us", "500", "--forks-sleeper"}));
   ASSERT_TRUE(launcher.wait_for_output("step 20\n"));
   const std::string worker = std::to_string(workers(launcher).at(0));
   const std::string child = read_text("/proc/" + worker + "/task/" + worker + "/children");
@@ -137,6 +138,7 @@ TEST_F(SignalsTest, AWorkersChildDiesOfThem) {
   ::kill(pid, SIGTERM);
   EXPECT_TRUE(
       until([&] { return read_text("/proc/" + std::to_string(pid) + "/cmdline").empty(); }));
+  hold.release();
   const Outcome outcome = launcher.wait();
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.err, Not(HasSubstr("SIGTERM")));

@@ -12,14 +12,16 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <latch>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <thread>
 
+#include "base/deadline.h"
 #include "base/log.h"
 #include "base/process_setup.h"
 #include "support/toy.h"
@@ -76,15 +78,15 @@ int toy_main(int argc, char** argv) {
   if (options.has("startup-kill")) ::raise(SIGKILL);
   if (options.has("greets")) std::printf("before init\n");
   if (options.has("subreaper")) ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  std::optional<std::jthread> second;
-  std::atomic<bool> named = false;
+  std::latch named(1);
+  std::optional<std::jthread> second;  // until this function ends
   if (options.has("thread")) {
-    second.emplace([&] {
+    second.emplace([&](const std::stop_token& stop) {
       ::prctl(PR_SET_NAME, "toy_second");
-      named = true;
-      ::sleep(1);
+      named.count_down();
+      while (!stop.stop_requested()) pause(std::chrono::milliseconds(5));
     });
-    while (!named) std::this_thread::yield();
+    named.wait();
   }
   if (options.has("spawn")) return spawn(static_cast<int>(options.number("spawn", 1)), options);
   auto session = worker::Session::open(rendezvous_of(options));

@@ -60,7 +60,7 @@ TEST_F(HubTest, AConnectionMadeAgainWithinASecondCostsNothing) {
   Agent& agent = *agents[0];
   agent.spoke.reset();
   agent.node.closed(clock_ns(CLOCK_BOOTTIME));
-  run_for(500ms);
+  run_for(200ms);
   connect(agent);
   run_for(1000ms);
   EXPECT_TRUE(all_run(1));
