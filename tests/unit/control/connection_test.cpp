@@ -77,7 +77,7 @@ TEST_F(Connections, AGoodbyeAnEndAndAResetAreDifferent) {
     EXPECT_EQ(other->frames.back(), "last words");
     EXPECT_EQ(other->ended->outcome, Outcome::kClosed);
     EXPECT_FALSE(one->ended);
-    EXPECT_TRUE(run_until([&] { return one->connection->is_over(); }, 900ms));
+    EXPECT_TRUE(run_turns([&] { return one->connection->is_over(); }, 50));
   }
   {
     Met met = meet();

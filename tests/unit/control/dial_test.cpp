@@ -192,10 +192,13 @@ TEST_F(Dials, WhoAnswersNothingIsGivenUp) {
   const auto socket = listen_everywhere(0);
   Dial::Plan plan = dial_plan();
   plan.port = Address::local_of(socket->get())->port();
-  plan.patience = 200ms;
-  const Failure failure = failure_of(plan);
+  // Once more where the test has got no CPU, and was too late to connect.
+  Failure failure;
+  for (plan.patience = 200ms; plan.patience < 10s && failure.outcome != Outcome::kTooLate;
+       plan.patience *= 2)
+    failure = failure_of(plan);
   EXPECT_EQ(failure.outcome, Outcome::kTooLate);
-  EXPECT_THAT(failure.text, HasSubstr("did not say who it is within 200 ms"));
+  EXPECT_THAT(failure.text, HasSubstr("did not say who it is within "));
 }
 
 // Given up at any moment, nothing comes of it.

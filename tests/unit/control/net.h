@@ -43,6 +43,12 @@ class Net : public testing::Test {
     return condition();
   }
 
+  // The same in so many turns of the loop, each of up to 10 ms: for what comes by itself, later.
+  bool run_turns(const std::function<bool()>& condition, int turns) {
+    for (; !condition() && turns > 0; --turns) loop_->run_once(Deadline::in(10ms));
+    return condition();
+  }
+
   // Who has come, and what it has said since.
   struct Peer {
     std::shared_ptr<Connection> connection;
