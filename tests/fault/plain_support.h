@@ -18,7 +18,7 @@ namespace lockstep::test {
 // A port of the loopback that nobody has now, another one each time, below those that the kernel
 // gives to others.
 inline int free_port() {
-  static int next = ::getpid();
+  static int next = ::getpid() * 37;  // tests that start at one moment have neighbouring pids
   while (true) {
     const int port = 20'000 + next++ % 12'000;
     const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
