@@ -1,6 +1,7 @@
 // What tests look for in a program's output.
 #pragma once
 
+#include <cstdlib>
 #include <string>
 
 #include "support/child.h"
@@ -11,6 +12,12 @@ inline int count(const std::string& text, const std::string& word) {
   int n = 0;
   for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++n;
   return n;
+}
+
+// The number behind the first of these words; -1: there is none.
+inline double number_behind(const std::string& text, const std::string& words) {
+  const auto at = text.find(words);
+  return at == std::string::npos ? -1 : std::strtod(text.c_str() + at + words.size(), nullptr);
 }
 
 // How many workers were killed, as the launcher tells it. A fault that does not come to pass tests
