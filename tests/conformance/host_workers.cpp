@@ -88,6 +88,11 @@ void HostWorkers::await() {
     if (thread.joinable()) thread.join();
 }
 
+void HostWorkers::stop_before(std::uint64_t txn) {
+  border_ = txn;
+  for (std::uint32_t w = 0; w < exchanges_.size(); ++w) ring(board_.slot(Slot(w)).bell);
+}
+
 void HostWorkers::append(const std::vector<WorkerUid>& deaths) {
   const std::lock_guard lock(appending_);
   coord::Header& header = board_.header();
@@ -129,7 +134,8 @@ void HostWorkers::work(std::uint32_t worker) {
   for (std::uint64_t t = 0; t < shape_.transactions; ++t) {
     coord::Table table;
     const bool told = wait_until(
-        bell, [&] { return coord::read_table(board_.table(Txn(t)), Txn(t), table); }, soon());
+        bell, [&] { return t < border_ && coord::read_table(board_.table(Txn(t)), Txn(t), table); },
+        soon());
     ASSERT_TRUE(told) << "host " << index_ << ": the table of t" << t << " never comes";
     ASSERT_TRUE(table.has(uid));
     dawdle(t * 7 + worker);

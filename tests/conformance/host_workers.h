@@ -6,7 +6,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -68,6 +70,8 @@ class HostWorkers {
   comm::Exchange& exchange(std::uint32_t worker) const { return *exchanges_[worker]; }
   void start();
   void await();  // until all have ended, or died
+  // None begins that transaction or a later one before this is called again. Any thread.
+  void stop_before(std::uint64_t txn);
   // To the board's list, as the host's agent does; rings all.
   void append(const std::vector<WorkerUid>& deaths);
   Death death_of(std::uint32_t worker, std::uint64_t txn) const;
@@ -90,6 +94,7 @@ class HostWorkers {
   std::vector<std::unique_ptr<comm::Exchange>> exchanges_;
   std::vector<std::thread> threads_;
   std::mutex appending_;
+  std::atomic<std::uint64_t> border_ = std::numeric_limits<std::uint64_t>::max();
 };
 
 // So long must the memory of such a board be.

@@ -69,7 +69,7 @@ void Machines::start_link(Host& host) {
   plan.board = host.board.fd();
   plan.listener = host.listener.get();
   plan.self = party_of(host.index);
-  plan.stop_grace = stop_grace;
+  plan.stop_grace = host.stop_grace;
   const Status started = host.link->start(plan);
   EXPECT_TRUE(started.ok()) << started.error().message;
 }
@@ -103,6 +103,10 @@ void Machines::make_workers() {
 void Machines::start_workers() {
   if (!leader_) make_workers();
   for (const auto& host : hosts_) host->workers->start();
+}
+
+void Machines::stop_before(std::uint64_t txn) {
+  for (const auto& host : hosts_) host->workers->stop_before(txn);
 }
 
 void Machines::order(std::uint32_t index) {

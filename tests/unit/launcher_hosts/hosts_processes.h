@@ -45,6 +45,7 @@ class Machines {
     std::vector<link::HostIndex> working = {};
     std::vector<std::string> lines = {}, ends = {};  // of its links
     bool is_lost = false;
+    std::chrono::milliseconds stop_grace{1'000};  // of its link
     int port() const;
     // The newest table that its board has.
     std::uint64_t newest() const { return memory->newest_table(); }
@@ -56,6 +57,8 @@ class Machines {
   void start_links();
   void make_workers();
   void start_workers();
+  // Once they are made: they begin none from that transaction on before this is called again.
+  void stop_before(std::uint64_t txn);
   // All agents go on until it is true; false: it has not become so in 20 s.
   bool serve(const std::function<bool()>& done);
   bool reach(std::uint32_t host, std::uint64_t txn) {
@@ -71,7 +74,6 @@ class Machines {
   // This host has a cookie for the pair that the other one has not.
   std::optional<std::uint32_t> mistaken = {};
   std::optional<std::uint32_t> comes = {};  // this host is not in the first table
-  std::chrono::milliseconds stop_grace{1'000};
   std::uint64_t fills() const { return fills_; }
 
  private:
