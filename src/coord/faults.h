@@ -5,7 +5,7 @@
 //   ACTION      kill (SIGKILL) | stop (SIGSTOP) | exit=CODE | abort | segv | hang | throw
 //   rank        a number, any (default; whoever comes there first), or new: a newcomer that is
 //               not a member yet
-//   host        the node, by its rank (GROUP_RANK), whose workers the rule is for, or any: each node
+//   host        the node, by its rank (GROUP_RANK), whose workers the rule is for; any: each node
 //               by itself. Default: any for a rank that is a number, else 0, so that a rule that
 //               all launchers are given fires on one of them
 //   txn         transaction number; default: any
