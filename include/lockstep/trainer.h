@@ -256,8 +256,8 @@ class Trainer {
   // Called in one worker, with the final weights, after the final checkpoint and before the run
   // counts as finished: the place for an export. Once; again in another worker if that one dies
   // meanwhile, and when the same command is given for a finished run. The others wait for it. Given
-  // again, the last one counts. Of several nodes in one worker of each, which has files of its own;
-  // which node it is GROUP_RANK says, from 0.
+  // again, the last one counts. On several nodes it is called in one worker of each, as each node
+  // has files of its own; GROUP_RANK says which node it is, from 0.
   void on_finished(std::function<Status()> call);
 
   // Trains to the end, resumes or heals as the options say. Prints the tutorial's lines and, last,

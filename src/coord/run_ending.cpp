@@ -112,10 +112,11 @@ void RunKeeper::hear(std::size_t host, const report::Signalled&) {
 
 // Whoever is the first to interrupt another launcher has not seen that the run stops already.
 void RunKeeper::hear(std::size_t host, const event::Signal& signal) {
-  const auto before = std::exchange(hosts_[host].last_signal, {{signal.number, turn_.now}});
+  const auto before = hosts_[host].last_signal;
   if (before && before->first == signal.number &&
       turn_.now - before->second < config_.timing.same_signal)
     return;
+  hosts_[host].last_signal = {signal.number, turn_.now};
   const std::string by = "stopped by " + signal_name(signal.number) +
                          (is_several() ? " to node " + std::to_string(host) : "");
   if (facts_.group == Group::kFinishing)

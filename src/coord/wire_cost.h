@@ -1,6 +1,6 @@
-// What a step's sums cost between hosts, by how the virtual workers lie on them: a host sends a sum
-// for each node of cover(its block), (k + 1) / 2 times the fewest bytes for k of them
-// (docs/design/hosts.md).
+// What a step's sums cost between hosts, by how the virtual workers lie on them: a host of N sends
+// (N - 1) / N of its sums, one for each of the k nodes of cover(its block), and as much of the
+// results: (k + 1) / 2 times the fewest bytes.
 //
 // Threads: values. Errors: none.
 #pragma once
@@ -16,7 +16,7 @@ namespace lockstep::coord {
 std::uint32_t most_sums_of_a_host(std::uint32_t virtual_workers,
                                   std::span<const std::uint32_t> workers);
 // The least number of virtual workers above that, up to four times as many, with which k is 1 and
-// no worker has more than a quarter more of them than others would share evenly.
+// no worker has more than an even share and a quarter.
 std::optional<std::uint32_t> with_one_sum_a_host(std::uint32_t virtual_workers,
                                                  std::span<const std::uint32_t> workers);
 

@@ -216,7 +216,6 @@ std::optional<Console::Target> Agent::unread_output() const {
 
 void Agent::on_signal() {
   signalfd_siginfo info;
-  // One that comes when the run is over is for who waits for its last words: see signalled().
   while (!exit_code_ && ::read(signals_.get(), &info, sizeof info) == sizeof info) {
     if (info.ssi_signo == SIGCHLD)
       on_children();

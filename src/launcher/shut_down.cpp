@@ -26,6 +26,7 @@ using namespace std::chrono_literals;
 }  // namespace
 
 void Agent::shut_down() {
+  loop_.remove(signals_.get());  // signalled() reads it, and end_children() looks at children
   if (linked_) linked_->end_bar();
   if (nodes_) nodes_->leave();
   if (hosts_) hosts_->leave();
@@ -121,7 +122,6 @@ void Agent::tell_missing(const Console::Missing& missing) {
 // What the workers have left behind has the time that is told in helpers.h, less if a signal comes;
 // its output is read meanwhile. Zygotes and spares hold nothing.
 void Agent::end_children() {
-  loop_.remove(signals_.get());  // signalled() reads it
   Deadline tell = Deadline::in(1s);
   bool waits = false, ends = false, at_once = false;
   while (true) {

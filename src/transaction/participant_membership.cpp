@@ -85,8 +85,10 @@ void Participant::tell_crossing() const {
 }
 
 void Participant::tell_late(std::uint64_t crossing, std::uint64_t waited_ns) const {
-  log_warning("a node that comes in has not loaded its copy of the state, " +
-              std::to_string(crossing / 1'000'000) + " MB, within " + seconds(waited_ns) +
+  const std::uint64_t megabytes = crossing / 1'000'000;
+  log_warning("a node that comes in has not loaded its copy of the state" +
+              (megabytes > 0 ? ", " + std::to_string(megabytes) + " MB," : std::string()) +
+              " within " + seconds(waited_ns) +
               ": the others go on without it, and it tries again. Its network is slow, or its "
               "worker stands still");
 }

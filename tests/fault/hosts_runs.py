@@ -116,12 +116,12 @@ class HostsTest(HostsRuns):
 
     def test_a_time_limit(self):
         """All end behind the step that a table names, whoever is killed meanwhile: with the bits of a run of so many steps."""
-        def program(output, limit="4s"):
+        def program(output, limit="6s"):
             return [built("ring"), "--virtual-workers", "6", "--max-duration", limit, "--output", str(output)]
         self.group = Group(self.id(), self.WORKERS, program)
         self.addCleanup(self.group.end)
         self.start()
-        self.wait_for_steps(50)
+        self.wait_for_steps(10)
         kill(self.nodes[0].worker_pids()[0])
         self.nodes[2].kill()
         self.assertEqual(self.ends(), [0, 0, -signal.SIGKILL], self.told())
@@ -253,7 +253,7 @@ class ComesBackTest(HostsRuns):
         self.expect_all_back(6)
 
     def test_one_hangs(self):
-        """Longer than it may; who waits for it, on other hosts, is not held to."""
+        """Longer than it may; who waits for it, on other hosts, does not count as hung."""
         self.options += ("--hang-timeout", "2", "--inject", "hang host=1 txn=20 phase=backward")
         self.start()
         self.assertEqual(self.ends(), [0, 0, 0], self.told())

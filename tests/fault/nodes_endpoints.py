@@ -176,7 +176,7 @@ class Order(Endpoints):
         self.ends_well(job)
 
     def test_nothing_is_slower(self):
-        """Where all are there three endpoints are as good as one: of two runs that start at once neither has waited for a silence."""
+        """Where all are there three endpoints are as good as one: of two runs that start at once the one does not wait for a silence."""
         jobs = [self.job(bed=self.bed(3), endpoint=endpoint, start=False, conf=CALM) for endpoint in (LIST, "host1:29400")]
         for index in (1, 2, 3):
             for job in jobs:

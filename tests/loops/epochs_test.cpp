@@ -36,7 +36,7 @@ TEST_F(Epochs, AnEvaluationThatGoesByMoreThanTheStateIsFound) {
         launched("thirds", {}, {"counts", "thirds"}),
         launched("one-batch", {}, {"counts", "one-batch"}),
         // Step 4; the others wait for a newcomer, which has another average.
-        seen("dies", run_held(folder_ / "dies", 5, twice,
+        seen("dies", run_held(folder_ / "dies", 5, "replacement joined",
                               launcher("dies", {"--inject", "kill rank=1 txn=6 phase=forward"},
                                        {"average"})))}) {
     EXPECT_EQ(run.outcome.code, 2) << run.outcome.err;

@@ -197,8 +197,7 @@ Status train(const Job& job) {
       wait_for(job.output + "/checkpoints/step-000000" + (job.begins("gan") ? "24" : "12"));
     lockstep::test::hold_step(job.output, step.global_step());
     // Newcomers come in before the end.
-    if (job.is("slow") || job.steps > kRound)
-      std::this_thread::sleep_for(std::chrono::milliseconds(job.is("slow") ? 150 : 10));
+    if (job.steps > kRound) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     LOCKSTEP_TRY(job.begins("gan") ? step.run({{*parts.optimizer, loss}, {parts.of_critic, loss}})
                                    : step.run(*parts.optimizer, loss));
   }

@@ -1,7 +1,7 @@
 // A run that waits for its test: for a newcomer above all, which comes in with a step, however slow
-// the machine is, and not behind the last one. While RUN_DIR-held is there, steps from the one on
-// that it names wait for its end: for 100 ms, and each for twice as long as the one before, up to
-// 2 s. The first that waits makes RUN_DIR-waits.
+// the machine is, and not behind the last one. While RUN_DIR-held is there, each step from the one
+// on that it names waits until it is removed: for 100 ms unless the test says otherwise, each for
+// twice as long as the one before, up to 2 s. Whoever waits makes RUN_DIR-waits.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,10 @@
 
 namespace lockstep::test {
 
-// The worker's part, before or in each step.
+// The worker's part, before or in each step: once for each.
 inline void hold_step(const std::string& run_dir, std::int64_t step) {
+  static std::int64_t held = -1;
+  if (std::exchange(held, step) == step) return;
   std::int64_t first = 0, wait_ms = 0;
   const auto is_free = [&] {
     return !(std::ifstream(run_dir + "-held") >> first >> wait_ms) || step < first;

@@ -142,8 +142,8 @@ void Host::on(const event::Exited& exited) {
 void Host::on(const event::Signal& signal) {
   const bool again = last_signal_ && last_signal_->first == signal.number &&
                      now_ - last_signal_->second < config_.timing.same_signal;
-  last_signal_ = {signal.number, now_};
   if (again) return;
+  last_signal_ = {signal.number, now_};
   if (state_ != State::kStopping) {
     told_.reports.emplace_back(report::Signalled{signal.number, signal.by});
     return stop("stopped by " + (signal.by.empty() ? signal_name(signal.number) : signal.by),

@@ -189,7 +189,8 @@ bool LinkProcess::event(const ChildEvent& event) {
     case ChildEvent::kStopped:
       // If this process was stopped, too, the link may go on, and the word of it be still to come.
       stopped_ = timers_.in(plan_.stop_grace, [this] {
-        if (const auto stat = stat_of(pid_); stat && stat->state == 'T')
+        const auto stat = stat_of(pid_);
+        if (!stat || stat->state == 'T' || stat->state == 't')
           kill("was stopped for " + text_of(plan_.stop_grace));
       });
       break;

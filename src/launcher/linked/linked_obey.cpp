@@ -27,8 +27,9 @@ void tell_of_more_sums(const coord::Table& table, std::uint32_t virtual_workers)
   log_once("in a step a node sends up to " + std::to_string((sums + 1) / 2) +
            (sums % 2 == 0 ? ".5" : "") + " times the fewest bytes: its part of the " +
            std::to_string(virtual_workers) + " virtual workers takes " + std::to_string(sums) +
-           " sums, and a power of two takes one" +
-           (fits ? ", as " + std::to_string(*fits) + " would have (--virtual-workers, of a new run)"
+           " sums" +
+           (fits ? "; of " + std::to_string(*fits) +
+                       " it would take one (--virtual-workers, of a new run)"
                  : ""));
 }
 

@@ -254,7 +254,7 @@ std::vector<Option> other_options() {
       refused("duplicate-stdout-filters", "use --tee"),
       refused("duplicate-stderr-filters", "use --tee"),
       {"inject", "SPEC",
-       "faults for tests, like 'kill rank=1 txn=300 phase=backward', or 'stop host=2 txn=5' of "
+       "faults for tests, like 'kill rank=1 txn=300 phase=backward', or 'stop host=2 txn=5' on "
        "several nodes; may be repeated (docs/design/launching.md)",
        [](Raw& raw, const std::string& text) -> Status {
          raw.options.inject += (raw.options.inject.empty() ? "" : "; ") + text;

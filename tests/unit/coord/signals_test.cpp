@@ -215,6 +215,16 @@ TEST_F(Signals, ASecondInterruptOfAPersonEndsAtOnceAndAnEchoDoesNot) {
   EXPECT_TRUE(killed(1) && killed(2) && killed(3));
 }
 
+TEST_F(Signals, InterruptsOneAfterTheOtherAreNoEchoForEver) {
+  for (int i = 0; i < 3; ++i) {
+    group_.feed(event::Signal{SIGINT});
+    EXPECT_FALSE(killed(1));
+    group_.pass(200 * kMillisecond);
+  }
+  group_.feed(event::Signal{SIGINT});
+  EXPECT_TRUE(killed(1) && killed(2) && killed(3));
+}
+
 TEST(SignalsAtTheStart, OfTheLauncherAloneCount) {
   DrivenGroup group({.workers = 2, .timing = {}});
   group.feed(event::ZygoteReady{});

@@ -51,7 +51,7 @@ void start(Machines& run) {
   run.start_workers();
 }
 
-// What is done to links before this one matters: the rest does not come to pass without them.
+// Links are killed before kBorder; nothing behind it comes to pass without them.
 constexpr std::uint64_t kBorder = 60, kTransactions = 100;
 
 TEST_F(HostsProcesses, UnequalHostsGiveTheBitsOfOne) {
