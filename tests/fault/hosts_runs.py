@@ -214,7 +214,7 @@ class ReplacedTest(HostsRuns):
 
     def test_all_launchers_are_given_the_same_faults(self):
         """Each fires on node 0, unless it says on which."""
-        self.options += ("--inject", "kill txn=20; kill rank=5 txn=40; kill host=any txn=60; kill rank=3 txn=9999; "
+        self.options += ("--inject", "kill txn=20; kill rank=4 txn=40; kill host=any txn=60; kill rank=3 txn=9999; "
                          "kill host=1 txn=9999; kill rank=99")
         self.epochs = 12
         self.start()
