@@ -10,7 +10,7 @@ namespace lockstep::coord {
 // Nanoseconds. The launcher's options set stop_grace, orderly and kill_grace; without a zygote the
 // agent gives a minute for hello. What users are told of them: docs/guide/errors.md, "Time limits".
 struct Timing {
-  std::uint64_t hello = 2'000'000'000;            // from Forked to Hello
+  std::uint64_t hello = 10'000'000'000;           // from Forked to Hello
   std::uint64_t fork = 10'000'000'000;            // from Spawn to Forked while the zygote is ready
   std::uint64_t attach = 10'000'000'000;          // attached: until the first one has come
   std::uint64_t attach_orphaned = 1'000'000'000;  // the same, once its starter is gone
