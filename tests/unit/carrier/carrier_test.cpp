@@ -274,7 +274,7 @@ TEST_P(CarrierTest, AHostIsTakenOutAnywhereInAStep) {
 // that one, and the third has what it has.
 TEST_P(CarrierTest, AHostDiesBehindAnyByteOfAStep) {
   std::size_t bytes = 1, fills = 0;
-  for (bool in_step = true; in_step; bytes += 509) {
+  for (bool in_step = true; in_step; bytes += 1499) {
     SCOPED_TRACE(bytes);
     hosts_.clear();
     seen_.clear();
