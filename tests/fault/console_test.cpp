@@ -84,7 +84,7 @@ TEST_F(ConsoleReader, WhatNobodyReadsIsToldAndTheExitCodeIsTheRuns) {
 
 TEST_F(ConsoleReader, ASignalEndsTheWaitForIt) {
   start_plain({"--tee", "1"}, "seq 1 70000; touch " + folder_.path() + "/done");
-  while (!std::filesystem::exists(folder_ / "done")) std::this_thread::sleep_for(10ms);
+  ASSERT_TRUE(until([&] { return std::filesystem::exists(folder_ / "done"); }));
   const std::string id = std::to_string(launcher_->pid());
   ASSERT_TRUE(
       until([&] { return read_text("/proc/" + id + "/task/" + id + "/children").empty(); }));
