@@ -166,6 +166,8 @@ void add_options(lockstep::CommandLine& line, Options& options, Cluster& cluster
         options.half = name == "fp16" ? HalfType::kFloat16 : HalfType::kBFloat16;
       },
       "of O1, O2, O3");
+  line.add("--test-batch-size", options.run.evaluation_batch_size,
+           "pictures of one evaluation's batch", {.least = 1});
   line.add("--image-size", options.image_size,
            "height and width that pictures are scaled to; 0: as they come, 28 for MNIST",
            {.least = 0, .most = 1024});

@@ -29,8 +29,9 @@ SEED = int(os.environ.get("LOCKSTEP_FAULT_SEED", random.SystemRandom().randrange
 # an epoch is 4 steps, the last one short, and an evaluation, so that transactions 0-3 are steps, 4 is an evaluation, and so on.
 # 'evaluate': the same with an evaluation of 3 batches, two of 1,000 images and a short one. 'long': an epoch is 50 steps.
 # The set of runs over several hosts, which evaluate in half precision: oneDNN has convolutions of that for AVX-512; elsewhere an image
-# takes some twenty times as long.
-MANY = (405, 5017 if "avx512bw" in pathlib.Path("/proc/cpuinfo").read_text() else 517)
+# takes some twenty times as long. Six batches, so that each of five workers has one.
+MANY = (405, 5017 if "avx512bw" in pathlib.Path("/proc/cpuinfo").read_text() else 137)
+MANY_BATCH = MANY[1] // 5
 DATA = {"short": (53, 17), "evaluate": (53, 2017), "long": (1595, 17)}
 STEPS, PER_EPOCH = 4, 5
 BASE = ("--virtual-workers", 8, "--batch-size", 2, "--lr", 0.05, "--momentum", 0.9, "--log-every", 0, "--data", "short")

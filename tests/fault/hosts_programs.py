@@ -13,7 +13,8 @@ def convnet(output, data=None):
     """`data`: where it is for who runs it."""
     data = data or harness.scratch() / "hosts"
     options = ("--data", data, "--optimizer", "adam", "--lr", 0.001, "--momentum", 0, "--opt-level", "O1", "--half-dtype", "bf16",
-               "--batch-size", 4, "--epochs", 3, "--evaluate-every", "10ba", "--checkpoint-every", 5, "--output", output)
+               "--batch-size", 4, "--test-batch-size", harness.MANY_BATCH, "--epochs", 3, "--evaluate-every", "10ba", "--checkpoint-every", 5,
+               "--output", output)
     return [harness.CONVNET, *harness.merged(harness.BASE, options)]
 
 
