@@ -18,12 +18,12 @@ Status Participant::check_written() {
     const ShareNotes notes = this->notes(v);
     const std::vector<std::size_t> others = written_.others(notes, next_);
     if (others.empty()) continue;
-    const std::string there = std::to_string(notes.rank().load(std::memory_order_relaxed));
+    const std::string there = in_rank(notes.rank().load(std::memory_order_relaxed));
+    const std::string here = in_rank(static_cast<std::uint64_t>(rank_.value()));
     return Error{
         ErrorKind::kUsage,
-        program_.in_words(next_) + ": " + written_.in_words(others.front()) +
-            " has other bits in rank " + there + ", which has written to it since the update " +
-            "before, than in rank " + std::to_string(rank_.value()) +
+        program_.in_words(next_) + ": " + written_.in_words(others.front()) + " has other bits " +
+            there + ", which has written to it since the update before, than " + here +
             (written_.was_written(others.front()) ? ", which has so, too" : ", which has not") +
             causes_of_states(options_.hooks)};
   }
