@@ -36,7 +36,7 @@ void HangWatch::Watched::begin(Phase to, std::uint64_t count) {
 
 HangWatch::Standstill HangWatch::Watched::standstill(WorkerUid worker) const {
   const double share = lasted == 0 ? 0 : static_cast<double>(ran) / static_cast<double>(lasted);
-  return {worker, phase, lasted, counted, awaited, share};
+  return {worker, phase, lasted, counted, 2 * counted > lasted, share};
 }
 
 void HangWatch::observe(const WorkerProgress& seen, const WorkerVitals& vitals, bool awaited,
@@ -56,7 +56,6 @@ void HangWatch::observe(const WorkerProgress& seen, const WorkerVitals& vitals, 
   }
   watched.at = now;
   watched.vitals = vitals;
-  watched.awaited = awaited;
   if (!is_new && watched.phase == seen.phase && watched.progress == progress) return;
   if (!is_new) learn(watched.phase, watched.lasted, 0);
   watched.begin(seen.phase, progress);

@@ -56,7 +56,7 @@ class HangWatch {
     Phase phase = Phase::kIdle;
     std::uint64_t lasted = 0;   // without what is excused
     std::uint64_t counted = 0;  // of it, what decides
-    bool awaited = false;       // now
+    bool awaited = false;       // for most of it
     double ran = 0;             // CPUs that its threads have had on average
   };
   // The worst one beyond its limit.
@@ -80,7 +80,6 @@ class HangWatch {
     std::uint64_t lasted = 0, counted = 0, ran = 0, tell_at = 0;
     // Told, and not yet left out: vitals come less often than looks at the board.
     std::uint64_t excused = 0;
-    bool awaited = false;
     WorkerVitals vitals;  // as of `at`
     void begin(Phase to, std::uint64_t count);
     Standstill standstill(WorkerUid worker) const;

@@ -210,6 +210,19 @@ TEST(HangWatch, SaysHowMuchOfACpuItHad) {
   EXPECT_TRUE(told[0].awaited);
 }
 
+// Just now whoever waits may have no CPU.
+TEST(HangWatch, SaysWhetherOthersHaveWaitedForMostOfIt) {
+  for (const bool awaited : {false, true}) {
+    HangWatch watch(0);
+    for (std::uint64_t s = 1; s <= 31; ++s)
+      watch.observe(member(1, Phase::kForward), {.uid = WorkerUid(1)}, s < 31 ? awaited : !awaited,
+                    s * kSecond);
+    const auto told = watch.to_tell();
+    ASSERT_EQ(told.size(), 1U);
+    EXPECT_EQ(told[0].awaited, awaited);
+  }
+}
+
 TEST(HangWatch, WhatWasLearntIsKnownInTheNextLaunch) {
   Watched worker;
   EXPECT_TRUE(worker.stands(Phase::kData, 59));
