@@ -4,8 +4,9 @@
 
 A *life* is one run, from its beginning to its end: as many hosts as are drawn, each with one to W workers, and faults that are drawn,
 too, one or two at a time. Workers and newcomers are killed and paused; links killed and stopped; hosts killed whole, with or without
-a word from their kernel; launchers and hosts paused; the network cut between two hosts, around one, one way. Some last for so long that
-a host is taken out, others must cost none. Whoever leads may go as well, alone; a quorum of those that are there stays. In the end
+a word from their kernel; launchers and hosts paused; the network cut between two hosts, around one, in halves, one way. Some last for so
+long that a host is taken out, others must cost none. Whoever leads may go as well, alone; a quorum of those that are there stays. All of a
+run is killed or stopped, too, and goes on by the same command, with all hosts. In the end
 weights, state, ledger and metrics of all that stay are those of an undisturbed run on one host, whoever was taken out has ended with 75,
 nobody else was, and nothing is left behind. A kind of fault counts once it is seen to have happened; a run in which one of them has not,
 within twice its time, fails. The moments are the machine's, and the rarest kinds come first: a seed gives the same programs and hosts,
@@ -21,20 +22,19 @@ import traceback
 
 import harness
 import hosts_machines
+from chaos_cuts import BRIEF_S, LIMIT_S, Cuts
 from chaos_lives import play, rarest_first
 from hosts_group import is_stopped, send
 from hosts_programs import convnet, language_model, unused, updates, wanted
 import hosts
 
-RESUMABLE, KILLED = 75, -signal.SIGKILL
-LIMIT_S = 2.0  # L
-BRIEF_S = (0.05, 0.3)
+RESUMABLE, TERMINATED, KILLED = 75, 143, -signal.SIGKILL
 OPTIONS = ("--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=2", "--max-replacements", 999, "--max-restarts", 9, "--stop-grace", 0.3)
 PROGRAMS = {convnet: 8, language_model: 8, updates: 4, unused: 4}  # virtual workers: the most that there may be
 DATA = "/srv/data"  # in the machines
 
 
-class Life:
+class Life(Cuts):
     def __init__(self, seed, number, counts, workers, seen, only=""):
         self.dice = random.Random(f"{seed} {number}")
         self.seen = seen  # faults of all lives before
@@ -84,11 +84,12 @@ class Life:
         at = self.committed() + self.dice.choice((0, self.dice.randint(1, 12)))
         self.until(lambda: self.committed() >= at, f"{at} transactions")
         time.sleep(self.dice.uniform(0, 0.05))
-        self.there, self.gone, self.cuts = self.alive(), set(), 0
+        self.there, self.gone, self.cuts, self.alone = self.alive(), set(), 0, True
         begun = []
         for _ in range(self.dice.choice((1, 1, 2))):
             if fault := self.begin():
                 begun.append(fault)
+                self.alone = False
                 time.sleep(self.dice.choice((0, self.dice.uniform(0, 0.3))))
         for kind, ends in begun:
             if ends():
@@ -129,8 +130,10 @@ class Life:
         (self.killed if kills else self.may_go).add(host.rank)
         return host
 
-    def lost(self, *ranks):
-        return self.until(lambda: any(self.group.is_lost(rank) for rank in ranks), f"the loss of one of {ranks}")
+    def lost(self, how_many, hosts):
+        """any or all of them."""
+        ranks = [host.rank for host in hosts]
+        return self.until(lambda: how_many(map(self.group.is_lost, ranks)), f"the loss of {how_many.__name__} of {ranks}")
 
     # Faults. Each begins one, a short one ends it as well, and gives what sees the end, and says whether it has happened; None: it
     # cannot be now.
@@ -140,7 +143,7 @@ class Life:
             return None
         self.say(f"{what} of host {host.rank}")
         how(host)
-        return lambda: self.lost(host.rank)
+        return lambda: self.lost(all, [host])
 
     def do_kill_host(self):
         return self.killing(lambda host: host.kill(), "death")
@@ -159,7 +162,7 @@ class Life:
         stop(host)
 
         def ends():
-            happened = self.lost(host.rank)
+            happened = self.lost(all, [host])
             time.sleep(self.dice.choice((0, self.dice.uniform(0, 2 * LIMIT_S))))
             wake(host)
             return happened
@@ -194,68 +197,35 @@ class Life:
     def do_stop_link(self):
         return self.link_fault(signal.SIGSTOP)
 
-    # Cuts: one at a time, for it is known by what was dropped
-    def cut(self, what, a, b, healed, one_way=False):
-        if a is None or self.cuts > 0:
+    # All of the run; then the same command
+    def again(self, happened):
+        for host in self.group.hosts:
+            if not host.machine.space:
+                host.machine.boot()
+        self.killed, self.may_go = set(), set()
+        self.group.start_again()
+        self.group.until_said(0, "nodes are here", may_end=True)
+        self.there = self.alive()
+        return lambda: happened
+
+    def do_kill_everything(self):
+        if not self.alone:
             return None
-        self.cuts += 1
-        sides = [[host.rank + 1 for host in side] for side in (a, b)]
-        self.say(f"cut: {what}, {sides}")
-        (self.bed.cut_one_way if one_way else self.bed.cut)(*sides)
+        self.say("death of everything, and the same command again")
+        alive = self.alive()
+        for host in self.group.hosts:
+            if host.machine.space:
+                host.kill()
+        codes = self.group.codes()
+        return self.again(any(codes[host.rank] == KILLED for host in alive))
 
-        def heal():
-            dropped = self.bed.dropped() > 0
-            self.bed.heal()
-            return dropped
-
-        def ends():
-            happened = self.lost(*(host.rank for host in (*a, *b)))
-            time.sleep(self.dice.uniform(0, LIMIT_S))
-            return heal() and happened
-        if not healed:
-            return ends
-        time.sleep(self.dice.uniform(*BRIEF_S))  # what is sent again comes after as long once more
-        dropped = heal()
-        return lambda: dropped
-
-    def pair(self, healed):
-        """Of which one may go, if the cut lasts."""
-        if healed:
-            both = self.dice.sample(self.alive(), 2) if len(self.alive()) > 1 else (None, None)
-            return ([both[0]], [both[1]]) if both[0] else (None, None)
-        if self.cuts > 0 or self.gone or (host := self.victim(kills=False)) is None:
-            return None, None
-        other = self.dice.choice(self.alive())
-        self.gone.clear()  # one of the two
-        if self.may_lose(other):
-            self.may_go.add(other.rank)
-        self.gone |= {host, other}
-        return [host], [other]
-
-    def around(self, healed):
-        if self.cuts > 0:
-            return None, None
-        host = self.dice.choice(self.alive()) if healed else self.victim(kills=False)
-        rest = [other for other in self.alive() if other is not host]
-        return ([host], rest) if host and rest else (None, None)
-
-    def do_cut_pair(self):
-        return self.cut("a pair", *self.pair(False), healed=False)
-
-    def do_cut_pair_healed(self):
-        return self.cut("a pair, healed in time", *self.pair(True), healed=True)
-
-    def do_cut_one_way(self):
-        return self.cut("one way", *self.pair(False), healed=False, one_way=True)
-
-    def do_cut_one_way_healed(self):
-        return self.cut("one way, healed in time", *self.pair(True), healed=True, one_way=True)
-
-    def do_cut_host(self):
-        return self.cut("around one", *self.around(False), healed=False)
-
-    def do_cut_host_healed(self):
-        return self.cut("around one, healed in time", *self.around(True), healed=True)
+    def do_terminate(self):
+        if not self.alone:
+            return None
+        host = self.dice.choice(self.alive())
+        self.say(f"SIGTERM for the launcher of host {host.rank}, and the same command again")
+        host.process.send_signal(signal.SIGTERM)
+        return self.again(TERMINATED in self.expect_codes(0, TERMINATED))  # 0: it had ended
 
     # Workers: of hosts that have others
     def workers_of(self, least=2):
@@ -313,16 +283,21 @@ class Life:
         return self.pause_worker(self.dice.uniform(0.4, 0.8))
 
     # Afterwards
-    def check(self):
-        codes, exact = self.group.codes(), 0
+    def expect_codes(self, *of_all):
+        codes = self.group.codes()
         for host, code in zip(self.group.hosts, codes):
             if self.group.is_lost(host.rank) and host.rank not in self.killed | self.may_go:
                 self.group.fail(f"host {host.rank} was taken out, and nothing had happened to it for long enough")
-            allowed = {0}  # who is taken out when it has come to the run's end may have the result, too
+            allowed = {*of_all}  # who is taken out when it has come to the run's end may have the result, too
             if host.rank in self.killed | self.may_go:
                 allowed.add(KILLED if host.rank in self.killed else RESUMABLE)
             if code not in allowed:
                 self.group.fail(f"host {host.rank} ended with {code}, not {allowed}")
+        return codes
+
+    def check(self):
+        codes, exact = self.expect_codes(0), 0
+        for host, code in zip(self.group.hosts, codes):
             if code == 0 and not self.group.ended_without(host.rank):
                 self.group.expect_exact([host.rank], self.reference)
                 exact += 1

@@ -17,6 +17,7 @@ from harness import LOCKSTEP, records
 
 NUMBERS = itertools.count()  # of the groups of this process
 PORTS = itertools.count(20000 + os.getpid() * 40 % 8000)
+RESUMABLE = 75
 MARK = "LOCKSTEP_FAULT_HOST"  # in the environment of all that belongs to a host
 
 
@@ -83,6 +84,7 @@ class Host:
         self.group, self.rank, self.workers = group, rank, workers
         self.output, self.log = group.folder / f"host-{rank}" / "run", group.folder / f"log-{rank}"
         self.mark, self.process = f"{group.name}/{rank}.", None
+        self.earlier, self.found = "", set()  # before start_again(): what it said; what its launcher, if it was killed, left
         self.environment = {}  # beside all that has to be there
         self.launcher = LOCKSTEP
 
@@ -154,6 +156,9 @@ class Host:
             send_all(pids, signal.SIGKILL)
             self.process.poll()
 
+    def temporary(self):
+        return list(self.output.rglob(".tmp-*"))
+
     def ending(self):
         result = harness.json.loads((self.output / "result.json").read_text())
         hashes = {key: result[key] for key in ("weights_sha256", "state_sha256", "steps")}
@@ -180,6 +185,14 @@ class Group:
         """`options`: more of them for single hosts, by rank."""
         for host in self.hosts:
             host.start((options or {}).get(host.rank, ()))
+
+    def start_again(self):
+        """The same commands, of which each begins a log of its own."""
+        for host in self.hosts:
+            host.earlier += host.text()
+            host.found = set(host.temporary())
+            host.log.unlink()
+        self.start()
 
     def until(self, condition, what, seconds=LIMIT_S, may_end=False):
         end = time.monotonic() + seconds
@@ -273,12 +286,17 @@ class Group:
         if left:
             self.fail(f"left behind: {[(pid, name_of(pid), harness.state_of(pid)) for pid in left]}")
         names = [str(path) for path in self.temporary.rglob("*")]
-        names += [str(path) for host in self.hosts if host.process.returncode != -signal.SIGKILL for path in host.output.rglob(".tmp-*")]
+        for host in self.hosts:
+            code = host.process.returncode
+            if code != -signal.SIGKILL:  # a launcher that is taken out may end before it has opened its directory
+                names += [str(path) for path in host.temporary() if code != RESUMABLE or path not in host.found]
         if names:
             self.fail(f"left behind: {names}")
 
     def told(self):
-        return "".join(f"== host {host.rank} ({host.committed()} transactions)\n{host.text()[-5000:]}" for host in self.hosts)
+        def of(host):
+            return f"== host {host.rank} ({host.committed()} transactions)\n{(host.earlier + host.text())[-5000:]}"
+        return "".join(map(of, self.hosts))
 
     def fail(self, what):
         raise AssertionError(f"{what}\n{self.told()}")
