@@ -227,7 +227,7 @@ lockstep::RunOptions options_of(const Job& job) {
   if (job.name.starts_with("own") || job.is("trainer-absent")) options.updates_per_step = 1;
   if (job.is("many")) {
     options.updates_per_step = kMany;
-    options.max_steps = 3;
+    options.max_steps = 2;
   }
   if (job.is("both")) options.clip_grad_norm = 0.01;
   if (job.is("scaler") || job.is("left-out")) options.grad_norm = true;
