@@ -4,9 +4,11 @@ Hosts are machines made of namespaces on this one: they share its cores. first_c
 from the SIGKILL to the next committed step as a host that lives records it, less the run's median step (a share's computing is a sleep of
 20 ms, as on hosts that have cores of their own; what is left of the dead one's, up to 20 ms, is in it): of one worker of two on a host
 (worker), of a host's only worker (last_worker), of all that is a host's (host: its kernel closes its connections; leader: the host whose
-launcher leads), of a machine (power: nothing comes any more, and the silence limit of 1 s is taken off, too). last_worker_back: from the
-SIGKILL until that host's own records have a step that it was in again. bytes: what a host sends and receives in a step over
-2 (N - 1) / N of the gradients' size, each way, the worst host's.
+launcher leads), of a machine (power, and leader_power: nothing comes any more, and the silence limit is taken off, too, which is 1 s;
+power_default, leader_power_default: 3 s, by default). last_worker_back: from the SIGKILL until that host's own records have a step that
+it was in again. bytes: what a host sends and receives in a step over 2 (N - 1) / N of the gradients' size, each way, the worst host's.
+
+The peer of first_commit, host and leader: hosts_peer.py.
 
 Checked: every run ends with the weights of one worker that held all shares. Training over 1 Gb/s: hosts_training.py.
 """
@@ -15,8 +17,8 @@ import os
 import signal
 import time
 
-from figures import hosts_training
-from figures.common import median
+from figures import hosts_peer, hosts_training
+from figures.common import median, peer_or_reason
 from figures.host_runs import LIMIT_S, Run, alone, hosts
 
 
@@ -47,10 +49,13 @@ def cut_power(run, machine):
     return then
 
 
+SOON = ("--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=1")
 # how, workers of the hosts, whose death (1 leads), whether it is gone for good, seconds of silence in it, options, goal in ms
 DEATHS = {"worker": (kill_worker, (2, 2, 2), 3, False, 0, (), 25), "last_worker": (kill_worker, (1, 1, 1), 3, False, 0, (), 100),
           "host": (kill_host, (1, 1, 1), 3, True, 0, (), 1000), "leader": (kill_host, (1, 1, 1), 1, True, 0, (), 1000),
-          "power": (cut_power, (1, 1, 1), 3, True, 1, ("--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=1"), 1000)}
+          "power": (cut_power, (1, 1, 1), 3, True, 1, SOON, 1000), "leader_power": (cut_power, (1, 1, 1), 1, True, 1, SOON, 1000),
+          "power_default": (cut_power, (1, 1, 1), 3, True, 3, (), 1000),
+          "leader_power_default": (cut_power, (1, 1, 1), 1, True, 3, (), 1000)}
 
 
 def back_after(run, machine, then):
@@ -82,7 +87,8 @@ def deaths(bench):
     expected, _ = alone(bench, "convnet+slept=0.001", steps, virtual_workers)  # of the same weights
     for name, (*how, goal) in DEATHS.items():
         samples = [one_death(bench, expected, steps, virtual_workers, *how) for _ in range(2 if bench.quick else 8)]
-        bench.row(f"hosts/{name}_dies", "ms", [excess for excess, _ in samples], goal=goal)
+        peer = hosts_peer.death(bench, how[2]) if name in ("host", "leader") else {}
+        bench.row(f"hosts/{name}_dies", "ms", [excess for excess, _ in samples], goal=goal, **peer)
         if samples[0][1] is not None:
             bench.row(f"hosts/{name}_back", "ms", [back for _, back in samples])
 
@@ -95,7 +101,8 @@ def first_commit(bench):
             run = Run(bench, bed, (1, 1), "convnet", 5, 2)
             samples.append(run.until(1) - run.begin)
             run.end(expected)
-    bench.row("hosts/first_commit", "s", samples, goal=1)
+    peer, why = peer_or_reason(lambda: median([hosts_peer.first_step_s(bench) for _ in range(1 if bench.quick else 3)]))
+    bench.row("hosts/first_commit", "s", samples, goal=1, peer=peer, why_no_peer=why)
 
 
 def wire(bench):
