@@ -123,6 +123,12 @@ class Bench:
             raise Missing(f"no {script} in the --peers folder")
         return os.path.join(self.peers, script)
 
+    def peer_trainer(self):
+        """trainer.py, which needs torchvision."""
+        if subprocess.run([self.python(), "-c", "import torchvision"], capture_output=True).returncode != 0:
+            raise Missing("Python has no torchvision")
+        return self.peer("trainer.py")
+
     def torchrun(self, workers, *command):
         return [self.python(), "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={workers}", *command]
 
@@ -197,6 +203,13 @@ def peer_or_reason(call):
 
 def jsons(text):
     return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+
+def peer_events(folder):
+    """What the peers' processes have written there so far; each has a file."""
+    for name in os.listdir(folder) if os.path.isdir(folder) else []:
+        with open(os.path.join(folder, name)) as file:
+            yield from (json.loads(line) for line in file if line.endswith("\n"))
 
 
 def clock():

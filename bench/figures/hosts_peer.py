@@ -4,13 +4,10 @@ DistributedDataParallel over Gloo (trainer.py of the --peers folder).
 Its settings are those under which it goes on at all: --nnodes=1:N, last_call_timeout=1, a store of its own. Steps that it does again are
 not looked at. Each machine has its own clock, so that events are seen from outside, within 10 ms.
 """
-import json
-import os
 import shutil
-import subprocess
 import time
 
-from figures.common import Missing, median
+from figures.common import Missing, median, peer_events
 from figures.host_runs import PORT, LIMIT_S, hosts
 
 NEVER_S = 60  # so long after a death it is not waited for
@@ -18,9 +15,7 @@ NEVER_S = 60  # so long after a death it is not waited for
 
 class Job:
     def __init__(self, bench, bed, nnodes):
-        trainer = bench.peer("trainer.py")
-        if subprocess.run([bench.python(), "-c", "import torchvision"], capture_output=True).returncode != 0:
-            raise Missing("Python has no torchvision")
+        trainer = bench.peer_trainer()
         self.bed = bed
         shutil.copytree(bench.peer_data(), bed.folder / "data")
         bench.idle()
@@ -36,11 +31,8 @@ class Job:
 
     def steps(self, machine, world):
         """Moments of its steps in groups of so many workers, by its own clock."""
-        folder, found = self.bed.folder / f"peer{machine.index}" / "events", []
-        for name in os.listdir(folder) if folder.is_dir() else []:
-            events = [json.loads(line) for line in open(folder / name) if line.endswith("\n")]
-            found += [event["t"] for event in events if event["ev"] == "step" and event["world"] == world]
-        return found
+        events = peer_events(self.bed.folder / f"peer{machine.index}" / "events")
+        return [event["t"] for event in events if event["ev"] == "step" and event["world"] == world]
 
     def until(self, machines, world, count, seconds=LIMIT_S):
         """When all of them had so many steps of it; none: not so soon."""

@@ -12,7 +12,7 @@ import os
 import subprocess
 import time
 
-from figures.common import Missing, check, interval, launch, median, peer_or_reason, percentile, weights_hash
+from figures.common import check, interval, launch, median, peer_events, peer_or_reason, percentile, weights_hash
 
 WORKERS = 3
 HANG_S = 60  # after the kill
@@ -44,9 +44,7 @@ def peer_recovery(bench, runs):
 
     With a store of its own, the setting under which torchrun's restarts do work: by default some hang or fail the job.
     """
-    script = bench.peer("trainer.py")
-    if subprocess.run([bench.python(), "-c", "import torchvision"], capture_output=True).returncode != 0:
-        raise Missing("Python has no torchvision")
+    script = bench.peer_trainer()
     return [one_peer_run(bench, script, bench.path(f"peer-recovery-{i}")) for i in range(runs)]
 
 
@@ -82,9 +80,7 @@ def stop_session(process):
 
 def back_after(folder):
     """When the kill was, and the seconds from there until the last rank was back for the first time; None: not yet."""
-    events = []
-    for name in os.listdir(folder + "/events") if os.path.isdir(folder + "/events") else []:
-        events += [json.loads(line) for line in open(f"{folder}/events/{name}") if line.endswith("\n")]
+    events = list(peer_events(folder + "/events"))
     kill = next((e for e in events if e["ev"] == "kill"), None)
     if kill is None:
         return None, None
