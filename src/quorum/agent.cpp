@@ -77,7 +77,7 @@ bool Agent::speaks_to(const Member& to, std::uint64_t now) const {
       age(waited_, now) < settings_.silence;  // else nobody needs to be looked up
   if (any_waits && age(peers_.at(to).waited, now) < settings_.silence) return true;
   if (hears_leader(now)) return false;
-  return has_turn(now) || (settings_.fixed > 0 && to.host == 0);
+  return has_turn(now);
 }
 
 // True: it waits for an answer, and has got none just now.
@@ -85,7 +85,6 @@ bool Agent::note(const Message& message, std::uint64_t now) {
   Peer& peer = peers_[message.from];
   if (!message.out) peer.sign = now;
   peer.out = message.out;
-  peer.hears = message.hears;
   highest_ = std::max(highest_, message.term);
   const bool leads = message.role == Role::kLeads;
   const bool waits = leads ? obeys_ != message.from : !message.hears;
@@ -160,7 +159,7 @@ void Agent::begin_term(std::uint64_t term) {
   vote_.reset();
   obeys_.reset();
   voted_ = false;
-  asked_ = looked_at_ = quorum_at_ = 0;
+  looked_at_ = quorum_at_ = 0;
   peers_.begin_term();
 }
 
@@ -172,7 +171,7 @@ bool Agent::follow_term(const Message& message, std::uint64_t now) {
   const bool is_of_it = (is_in_ && message.facts->set.id == facts_->set.id) ||
                         message.facts->set.has(self_) || message.facts->change.has(self_);
   if (leads && !is_of_it) return false;
-  if (leads && !message.facts->set && !obeys_maker(message, now)) return false;
+  if (leads && !message.facts->set && !obeys_maker(message)) return false;
   if (message.term <= term_) return true;
   const bool mine = role_ == Role::kFollows && obeys_ == message.from;
   if (!leads && !(asks && facts_->set.has(message.from) && (!hears_leader(now) || mine)))
@@ -184,11 +183,9 @@ bool Agent::follow_term(const Message& message, std::uint64_t now) {
 
 // Rule 8: who has acknowledged one maker's first set obeys another only if that one answers where
 // the first did, which then is dead.
-bool Agent::obeys_maker(const Message& maker, std::uint64_t now) const {
-  if (facts_->set && (!maker.facts->anew || hears_leader(now))) return false;
-  if (!maker_ || *maker_ == maker.from) return true;
-  if (maker_place_ != 0 && maker_place_ == maker.place) return true;
-  return maker.facts->anew && age(peers_.at(*maker_).sign, now) >= 3 * settings_.silence;
+bool Agent::obeys_maker(const Message& maker) const {
+  if (facts_->set) return false;
+  return !maker_ || *maker_ == maker.from || (maker_place_ != 0 && maker_place_ == maker.place);
 }
 
 void Agent::vote(const Message& request, std::uint64_t now) {

@@ -27,9 +27,8 @@ struct Settings {
   std::uint64_t stagger = 150'000'000;
   std::uint64_t grace = 1'000'000'000;  // before a group of plain workers starts
   std::uint64_t join_timeout = 600'000'000'000;
-  bool plain = false;       // workers are plain programs'
-  std::uint32_t fixed = 0;  // of them: a group is always of so many hosts, 0 to fixed - 1
-  bool by_file = false;     // rule 11, of two hosts: the lock file decides
+  bool plain = false;    // workers are plain programs'
+  bool by_file = false;  // rule 11, of two hosts: the lock file decides
 };
 
 struct Ending {
@@ -122,7 +121,7 @@ class Agent {
   virtual bool is_in_force(const Members& acknowledged) const;
   virtual bool is_known(const Members& acknowledged) const { return elects(acknowledged); }
   virtual bool may_decide(const Members& members, std::uint64_t now) const;
-  virtual bool obeys_maker(const Message& maker, std::uint64_t now) const;
+  virtual bool obeys_maker(const Message& maker) const;
   virtual bool is_sticky() const { return true; }
   virtual std::uint64_t leads_for() const { return settings_.silence; }
 
@@ -161,8 +160,7 @@ class Agent {
   void ask(std::uint64_t now);
   void win(std::uint64_t now);
   void retire();
-  void begin_anew_if_due(std::uint64_t now);
-  void lead_first(const Members& members, bool anew, std::uint64_t now);
+  void lead_first(std::uint64_t now);
 
   // agent_leading.cpp
   void look_at_quorum(std::uint64_t now) const;
@@ -199,7 +197,6 @@ class Agent {
   std::uint64_t remembered_ = 0;  // the set that peers_ remembers last
   std::uint64_t waited_ = 0;      // when anybody was heard last that waits for an answer
   std::uint64_t heard_ = 0;       // a leader with a quorum, last
-  std::uint64_t asked_ = 0;       // in earnest, in this term
   std::uint64_t elected_ = 0, ask_at_ = 0, passed_ = 0, began_, alone_since_ = 0, out_since_ = 0;
   std::optional<Ending> ending_;
 };

@@ -24,7 +24,6 @@ void Agent::pass(std::uint64_t now) {
   end_if_due(now);
   if (ending_) return fence_.end();
   ask_if_due(now);
-  begin_anew_if_due(now);
 }
 
 void Agent::refused(const Member& other, std::uint64_t now) {
@@ -71,7 +70,6 @@ void Agent::ask(std::uint64_t now) {
   voted_ = true;
   votes_ = {self_};
   heard_ = 0;
-  asked_ = now;
   win(now);
 }
 
@@ -105,46 +103,23 @@ void Agent::retire() {
 
 bool Agent::form(const Members& members, std::uint64_t now) {
   if (facts_->set || !members.contains(self_) || (maker_ && *maker_ != self_)) return false;
-  if (role_ != Role::kLeads) return lead_first(members, false, now), true;
-  const Set change = changed({}, members, facts_->change.id);
-  if (change == facts_->change) return false;
+  if (role_ != Role::kLeads)
+    lead_first(now);
+  else if (changed({}, members, facts_->change.id) == facts_->change)
+    return false;
   Facts facts = *facts_;
-  facts.change = change;
-  facts.change.id = draw_id();
+  facts.change = changed({}, members, draw_id());
   stamp(std::move(facts));
   return true;
 }
 
-// Rule 9: all are there, not all in the set, and none hears a leader.
-void Agent::begin_anew_if_due(std::uint64_t now) {
-  if (settings_.fixed == 0 || !facts_->set || self_.host != 0 || hears_leader(now)) return;
-  Members all{self_};
-  for (const auto& [member, peer] : peers_) {
-    if (!is_present(member, now) || peer.out) continue;
-    if (peer.hears) return;
-    all.insert(member);
-  }
-  std::uint32_t host = 0;
-  for (const Member& member : all)
-    if (member.host != host++) return;
-  if (host != settings_.fixed ||
-      all == Members(facts_->set.members.begin(), facts_->set.members.end()))
-    return;
-  lead_first(all, true, now);
-}
-
-void Agent::lead_first(const Members& members, bool anew, std::uint64_t now) {
+// Whoever makes the first set: nobody votes.
+void Agent::lead_first(std::uint64_t now) {
   begin_term(std::max(term_, highest_) + 1);
   role_ = Role::kLeads;
-  vote_ = self_;
+  vote_ = maker_ = self_;
   voted_ = true;
   elected_ = now;
-  maker_ = self_;
-  Facts facts;
-  facts.change = changed({}, members, draw_id());
-  facts.anew = anew;
-  facts.run = facts_->run;
-  stamp(std::move(facts));
 }
 
 }  // namespace lockstep::quorum

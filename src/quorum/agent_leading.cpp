@@ -9,10 +9,7 @@ namespace lockstep::quorum {
 // Rule 7. Before the first set there is nobody to be silent.
 std::uint64_t Agent::quorum_age(std::uint64_t now) const {
   if (!facts_->set) return 0;
-  std::uint64_t since = peers_.quorum_since(facts_->set, self_, ties_, now);
-  if (settings_.fixed > 0 && facts_->attempt != Stamp{})
-    since = std::min(since, std::max(asked_, peers_.all_since(facts_->set, self_, now)));
-  return age(since, now);
+  return age(peers_.quorum_since(facts_->set, self_, ties_, now), now);
 }
 
 void Agent::look_at_quorum(std::uint64_t now) const {
@@ -169,7 +166,6 @@ std::uint64_t Agent::start_at() const {
 bool Agent::may_start(std::uint64_t now) const {
   if (!leads(now) || !facts_->set || facts_->change || facts_->attempt != Stamp{}) return false;
   if (facts_->stop || facts_->final) return false;
-  if (settings_.fixed > 0 && facts_->set.members.size() != settings_.fixed) return false;
   return now >= start_at() &&
          std::ranges::all_of(facts_->set.members,
                              [this](const Member& member) { return has_.contains(member); });

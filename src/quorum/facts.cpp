@@ -11,8 +11,7 @@ SharedFacts::SharedFacts() {
 
 bool is_newer(const Facts& facts, const Facts& than) {
   const auto age = [](const Facts& one) {
-    const bool in_force = static_cast<bool>(one.set);
-    return std::tuple(in_force || one.anew, one.stamp.term, in_force, one.stamp.seq);
+    return std::tuple(static_cast<bool>(one.set), one.stamp);
   };
   return age(facts) > age(than);
 }
@@ -24,7 +23,6 @@ bool settle(Facts& facts, const Facts& known) {
   facts.change = {};
   facts.changes = known.changes;
   facts.attempt = {};
-  facts.anew = false;
   return true;
 }
 

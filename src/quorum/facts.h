@@ -31,7 +31,6 @@ struct Facts {
   Set set = {};               // in force
   Set change = {};            // under way: the set that is to follow
   std::uint64_t changes = 0;  // sets that have been in force
-  bool anew = false;          // a first set that takes the place of all before (rule 9)
   Stamp attempt = {};         // of plain programs: whose workers may run. None: {}
   std::optional<Verdict> stop = {}, final = {};
   std::string run = {};  // the run's own, of which nothing is known here
@@ -54,8 +53,7 @@ class SharedFacts {
   std::shared_ptr<const Facts> facts_;  // never null
 };
 
-// Facts with a set in force are newer than any without; those that begin anew are newer than all of
-// older terms.
+// Facts with a set in force are newer than any without.
 bool is_newer(const Facts& facts, const Facts& than);
 
 // In force is for ever: what is under way in `facts` and in force in `known` is in force in both.

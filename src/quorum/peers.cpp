@@ -36,11 +36,4 @@ std::uint64_t Peers::quorum_since(const Set& set, const Member& self, const Ties
   return 0;
 }
 
-std::uint64_t Peers::all_since(const Set& set, const Member& self, std::uint64_t now) const {
-  std::uint64_t since = now;
-  for (const Member& member : set.members)
-    if (member != self) since = std::min(since, at(member).answered);
-  return since;
-}
-
 }  // namespace lockstep::quorum

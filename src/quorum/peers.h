@@ -22,7 +22,6 @@ struct Peer {
   std::uint64_t answered = 0;  // when this agent sent what the other has answered last in this term
   std::uint64_t theirs = 0;    // `sent`, by its own clock, of the newest that counted in this term
   std::uint64_t would = 0;   // when it said last that this agent would get its vote; 0: it says no
-  bool hears = false;        // a leader, as it said last
   std::uint64_t waited = 0;  // when it spoke last and heard no leader, or leads
   std::uint64_t owed = 0;    // when it was to be answered at once, last
   bool out = false;
@@ -41,8 +40,6 @@ class Peers {
   // Since when a quorum of the set has answered what `self` sent; 0: none has.
   std::uint64_t quorum_since(const Set& set, const Member& self, const Ties& ties,
                              std::uint64_t now) const;
-  // Since when all of it have.
-  std::uint64_t all_since(const Set& set, const Member& self, std::uint64_t now) const;
 
  private:
   std::map<Member, Peer> peers_;

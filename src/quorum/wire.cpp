@@ -34,8 +34,7 @@ void fields(auto& io, M& m) {
 template <Is<Facts> M>
 void fields(auto& io, M& m) {
   const auto verdict = [](auto& of, auto& one) { fields(of, one); };
-  fields(io, m.stamp), io(m.history), fields(io, m.set), fields(io, m.change), io(m.changes),
-      io(m.anew);
+  fields(io, m.stamp), io(m.history), fields(io, m.set), fields(io, m.change), io(m.changes);
   fields(io, m.attempt), io.maybe(m.stop, verdict), io.maybe(m.final, verdict), io(m.run);
 }
 template <Is<Message> M>

@@ -54,8 +54,8 @@ bool BlunderingAgent::may_decide(const quorum::Members& members, std::uint64_t n
   return Agent::may_decide(members, now);
 }
 
-bool BlunderingAgent::obeys_maker(const quorum::Message& maker, std::uint64_t now) const {
-  return (blunder_ == Blunder::kTwoMakers && !facts_->set) || Agent::obeys_maker(maker, now);
+bool BlunderingAgent::obeys_maker(const quorum::Message& maker) const {
+  return (blunder_ == Blunder::kTwoMakers && !facts_->set) || Agent::obeys_maker(maker);
 }
 
 std::uint64_t BlunderingAgent::leads_for() const {
@@ -65,7 +65,6 @@ std::uint64_t BlunderingAgent::leads_for() const {
 Agents::Agents(std::uint64_t seed, const Weather& weather, bool traced)
     : weather_(weather), traced_(traced), random_(seed), to_all_(random_.chance(0.3)) {
   settings_.plain = weather.run != Run::kLinked;
-  settings_.fixed = weather.run == Run::kFixed ? static_cast<std::uint32_t>(weather.hosts) : 0;
   settings_.by_file = weather.by_file;
   settings_.join_timeout = 60 * kSecond;
   settings_.stagger = 1200 * kMillisecond;  // few heartbeats, of which it has to be twice one
@@ -220,7 +219,7 @@ std::string Agents::names(const std::vector<Member>& members) const {
 std::string Agents::text(const Facts& facts) const {
   std::string text = "(" + std::to_string(facts.stamp.term) + "," +
                      std::to_string(facts.stamp.seq) + ") " + names(facts.set.members);
-  if (facts.change) text += (facts.anew ? " anew " : " under way ") + names(facts.change.members);
+  if (facts.change) text += " under way " + names(facts.change.members);
   if (facts.attempt != Stamp{})
     text +=
         " attempt " + std::to_string(facts.attempt.term) + "," + std::to_string(facts.attempt.seq);

@@ -37,7 +37,7 @@ class BlunderingAgent : public quorum::Agent {
   bool is_known(const quorum::Members& acknowledged) const override {
     return blunder_ == Blunder::kOwnWrite || Agent::is_known(acknowledged);
   }
-  bool obeys_maker(const quorum::Message& maker, std::uint64_t now) const override;
+  bool obeys_maker(const quorum::Message& maker) const override;
   bool is_sticky() const override { return blunder_ != Blunder::kNotSticky; }
   std::uint64_t leads_for() const override;
   std::uint64_t quorum_age(std::uint64_t now) const override;
@@ -111,6 +111,7 @@ class Agents {
   void run_workers(Host& host);
   void ask_file(std::size_t index, std::uint64_t id);
   void lead(std::size_t index);
+  bool has_elder(const quorum::Agent& agent) const;
   bool exclude(std::size_t index, std::uint64_t now);
   bool admit(quorum::Agent& agent, std::uint64_t now);
   void finish(std::size_t index);

@@ -27,7 +27,6 @@ void Agents::look(std::size_t index) {
   const Facts& facts = agent.facts();
   if (facts == host.before) return;
   note([&] { return name(agent.self()) + " has " + text(facts); });
-  if (facts.anew && agent.role() == Role::kLeads) see("begun anew");
   if (facts.set) {
     const auto& [at, added] = in_force_.emplace(std::pair(facts.history, facts.changes), facts.set);
     require(at->second.id == facts.set.id, "I-S: set " + std::to_string(facts.changes) +
@@ -72,10 +71,8 @@ void Agents::look_at_leader(std::size_t index) {
       continue;
     const Set &a = agent.facts().set, &b = one.agent->facts().set;
     if (!b) continue;
-    const bool meet =
-        agent.facts().history == one.agent->facts().history
-            ? std::ranges::any_of(a.members, [&b](const Member& m) { return b.has(m); })
-            : weather_.run == Run::kFixed;  // one of them has begun anew
+    const bool meet = agent.facts().history == one.agent->facts().history &&
+                      std::ranges::any_of(a.members, [&b](const Member& m) { return b.has(m); });
     require(meet, "I-D: " + name(agent.self()) + " leads " + names(a.members) + ", " +
                       name(one.agent->self()) + " leads " + names(b.members));
   }
@@ -115,7 +112,7 @@ void Agents::look_at_workers(std::size_t index) {
 // on: a leader comes, and the end is said.
 void Agents::expect() {
   ending_ = true;
-  Members there, newest_there;
+  Members there;
   const Facts* newest = nullptr;
   for (const Host& host : agents_) {
     if (!host.alive || host.agent->ending() || host.agent->is_out()) continue;
@@ -134,12 +131,6 @@ void Agents::expect() {
       all = all && enough(set);
   if (!all) return see("no quorum is left");
   if (newest->final && newest->final->known) return;
-  std::set<std::uint16_t> hosts;
-  for (const Member& one : there) hosts.insert(one.host);
-  const Set& next = newest->change ? newest->change : newest->set;
-  const bool full = hosts.size() == weather_.hosts && there.size() == weather_.hosts &&
-                    next.members.size() == weather_.hosts;
-  if (weather_.run == Run::kFixed && !full) return;
   for (const Member& member : newest->set.members)
     if (there.contains(member) && (!newest->change || newest->change.has(member)))
       expected_.insert(member);

@@ -101,11 +101,19 @@ bool Agents::decide(Agent& agent, const Members& members, std::uint64_t now) {
   return true;
 }
 
+// Its machine has another agent that lives, if only just, and has a set: that one has the port.
+bool Agents::has_elder(const Agent& agent) const {
+  return std::ranges::any_of(agents_, [&](const Host& one) {
+    return one.alive && !one.ended && one.agent.get() != &agent &&
+           one.agent->self().host == agent.self().host && one.agent->facts().set;
+  });
+}
+
 void Agents::lead(std::size_t index) {
   Host& host = agents_[index];
   Agent& agent = *host.agent;
   const std::uint64_t now = now_of(host);
-  if (host.agent->self().host == 0 && !agent.facts().set) {
+  if (host.agent->self().host == 0 && !agent.facts().set && !has_elder(agent)) {
     Members all = agent.present(now);
     all.insert(agent.self());
     std::set<std::uint16_t> hosts;

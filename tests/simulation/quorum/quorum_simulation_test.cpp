@@ -3,8 +3,6 @@
 //   quorum_simulation [--seed N] [--schedules N]
 #include <gtest/gtest.h>
 
-#include <array>
-
 #include "../clock.h"
 #include "../seeds.h"
 #include "shape.h"
@@ -15,10 +13,9 @@ Weather draw_weather(std::uint64_t seed) {
   Random random(seed ^ 0x1ead1ead1ead);
   const auto upto = [&](std::uint64_t most) { return static_cast<int>(random.between(0, most)); };
   Weather weather;
-  weather.run = std::array{Run::kLinked, Run::kLinked, Run::kPlain, Run::kPlain,
-                           Run::kFixed}[random.between(0, 4)];
+  weather.run = random.chance(0.5) ? Run::kLinked : Run::kPlain;
   weather.hosts = random.between(2, 5);
-  weather.comers = weather.run == Run::kFixed || random.chance(0.5) ? 0 : random.between(1, 3);
+  weather.comers = random.chance(0.5) ? 0 : random.between(1, 3);
   weather.by_file = weather.run == Run::kLinked && random.chance(0.15);
   weather.twice = random.chance(0.1);
   weather.crashes = upto(3);
@@ -43,7 +40,6 @@ Seeds seeds{1, kSanitized ? 500 : 10000};
 const Occasions kOccasions{
     {"admissions", 300},
     {"admissions of several", 15},
-    {"begun anew", 5},
     {"changes", 1000},
     {"changes in force", 1000},
     {"comers", 400},

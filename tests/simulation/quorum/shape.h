@@ -34,7 +34,7 @@ enum class Blunder {
   kOwnWrite,     // what a leader writes is in force at once
 };
 
-enum class Run { kLinked, kPlain, kFixed };
+enum class Run { kLinked, kPlain };
 
 struct Weather {
   Run run = Run::kLinked;

@@ -19,7 +19,6 @@ Message message() {
                         .set = {.id = 9, .members = {{0, 70}, {1, 8}, {2, 77}}},
                         .change = {.id = 11, .members = {{1, 8}, {2, 77}}},
                         .changes = 4,
-                        .anew = true,
                         .attempt = {6, 1},
                         .stop = Verdict{143, "stopped", true, false},
                         .final = Verdict{0, "", true, true},
