@@ -26,8 +26,12 @@ bool Agent::is_present(const Member& other, std::uint64_t now) const {
 
 Members Agent::silent(std::uint64_t now) const {
   Members silent;
-  for (const Member& member : facts_->set.members)
-    if (!is_present(member, now)) silent.insert(member);
+  for (const Member& member : facts_->set.members) {
+    const std::uint64_t sign = peers_.at(member).sign;
+    const std::uint64_t spoke_from = member == missed_ && sign != 0 ? 0 : elected_;
+    const std::uint64_t since = std::max({sign, spoke_from, woke_});
+    if (member != self_ && age(since, now) >= settings_.silence) silent.insert(member);
+  }
   return silent;
 }
 

@@ -8,7 +8,7 @@ namespace lockstep::quorum {
 
 void Agent::pass(std::uint64_t now) {
   if (ending_) return;
-  if (now - passed_ >= settings_.silence / 2) alone_since_ = now;  // it has slept
+  if (now - passed_ >= settings_.silence / 2) alone_since_ = woke_ = now;  // it has slept
   passed_ = now;
   if (role_ == Role::kLeads) {
     if (rough_quorum_age(now) >= leads_for()) {
@@ -64,6 +64,7 @@ bool Agent::would_win(std::uint64_t now) const {
 // In earnest, in a term above every one that it has heard of.
 void Agent::ask(std::uint64_t now) {
   const std::uint64_t term = std::max({term_, highest_, higher_}) + 1;
+  if (role_ != Role::kAsks) missed_ = obeys_;
   begin_term(term);
   role_ = Role::kAsks;
   vote_ = self_;

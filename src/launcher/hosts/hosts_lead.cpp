@@ -31,7 +31,6 @@ HostsLead::HostsLead(Around around, const coord::RunState& state, std::uint64_t 
     if (is_here) hosts_[h].talk.open(word());
     if (!is_here) hosts_[h].back_by = Deadline::in(kRedial);
   }
-  silence_counts_ = Deadline::in(around_.limit);  // who followed another one has not spoken here
   for (const quorum::Member& member : around_.quorum.members())
     if (!agent().facts().set.has(member) && !agent().facts().change.has(member))
       lose(member.host, "it was lost before the run had begun");
@@ -83,7 +82,6 @@ void HostsLead::beat() {
 
 void HostsLead::forget_pause(std::uint64_t gap) {
   cuts_.forget_pause(gap);
-  silence_counts_ = Deadline::in(around_.limit);
   for (Host& host : hosts_)
     if (host.back_by) host.back_by = Deadline::in(kRedial);
 }
@@ -92,9 +90,8 @@ void HostsLead::forget_pause(std::uint64_t gap) {
 Why HostsLead::lost() const {
   Why lost;
   const quorum::Set& set = agent().facts().set;
-  if (silence_counts_.passed())
-    for (const quorum::Member& silent : agent().silent(now()))
-      lost[silent.host] = "silent for " + std::to_string(around_.limit.count()) + " ms";
+  for (const quorum::Member& silent : agent().silent(now()))
+    lost[silent.host] = "silent for " + std::to_string(around_.limit.count()) + " ms";
   for (const quorum::Member& member : set.members) {
     if (member == agent().self()) continue;
     const Host& host = hosts_[member.host];

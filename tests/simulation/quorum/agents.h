@@ -111,6 +111,7 @@ class Agents {
   void run_workers(Host& host);
   void ask_file(std::size_t index, std::uint64_t id);
   void lead(std::size_t index);
+  quorum::Members silent(const quorum::Agent& agent, std::uint64_t now);
   bool has_elder(const quorum::Agent& agent) const;
   bool exclude(std::size_t index, std::uint64_t now);
   bool admit(quorum::Agent& agent, std::uint64_t now);

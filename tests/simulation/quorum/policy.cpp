@@ -144,11 +144,20 @@ void Agents::lead(std::size_t index) {
   serve(index);
 }
 
+// Also those that had nothing to say to it: a leader may take anybody out at any time.
+quorum::Members Agents::silent(const Agent& agent, std::uint64_t now) {
+  if (random_.chance(0.5)) return agent.silent(now);
+  Members silent;
+  for (const Member& member : agent.facts().set.members)
+    if (!agent.is_present(member, now)) silent.insert(member);
+  return silent;
+}
+
 bool Agents::exclude(std::size_t index, std::uint64_t now) {
   Agent& agent = *agents_[index].agent;
   const Facts& facts = agent.facts();
   Members keep(facts.set.members.begin(), facts.set.members.end());
-  for (const Member& gone : agent.silent(now)) keep.erase(gone);
+  for (const Member& gone : silent(agent, now)) keep.erase(gone);
   if (!calm_ && weather_.suspicions > 0 && random_.chance(0.03) && keep.size() > 1) {
     --weather_.suspicions;
     keep.erase(facts.set.members[random_.between(0, facts.set.members.size() - 1)]);
@@ -169,7 +178,7 @@ bool Agents::admit(Agent& agent, std::uint64_t now) {
   const Facts& facts = agent.facts();
   if (facts.change || facts.final || random_.chance(0.3)) return false;
   Members all(facts.set.members.begin(), facts.set.members.end());
-  const Members silent = agent.silent(now);
+  const Members silent = this->silent(agent, now);
   std::size_t came = 0;
   for (const Member& one : agent.present(now)) {
     if (facts.set.has(one)) continue;

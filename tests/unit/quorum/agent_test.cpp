@@ -66,6 +66,33 @@ TEST_F(AgentTest, TheNextOfTheOrderLeadsWhenTheLeaderIsSilent) {
   EXPECT_EQ(agents_[2].facts().run, "1");
 }
 
+// Followers say nothing to each other: they are not silent because of that.
+TEST_F(AgentTest, ANewLeaderMissesTheOldOneAloneAtOnce) {
+  begin(5);
+  beat(20);  // far more than L, in which the next one hears the leader alone
+  cut_ = {agents_[0].self(), agents_[4].self()};
+  while (!agents_[1].leads(now_) && now_ < 100 * kSecond) beat();
+  ASSERT_TRUE(agents_[1].leads(now_));
+  const std::uint64_t elected = now_;
+  EXPECT_EQ(agents_[1].silent(now_), Members{agents_[0].self()});
+  beat(8);
+  EXPECT_EQ(agents_[1].silent(now_), Members{agents_[0].self()});
+  beat(4 + 1);
+  EXPECT_EQ(agents_[1].silent(now_), (Members{agents_[0].self(), agents_[4].self()}));
+  EXPECT_LE(now_, elected + 4 * kSecond);
+}
+
+TEST_F(AgentTest, WhoHasSleptMissesNobodyWhoseWordsItMayNotHaveRead) {
+  begin(3);
+  cut_ = {agents_[2].self()};
+  beat(6);
+  now_ += 2 * kSecond;  // all stand still
+  agents_[0].pass(now_);
+  EXPECT_TRUE(agents_[0].silent(now_).empty());
+  beat(12 + 1);
+  EXPECT_EQ(agents_[0].silent(now_), Members{agents_[2].self()});
+}
+
 TEST_F(AgentTest, AllSpeakWithTheLeaderAlone) {
   constexpr std::size_t kMany = 300;
   begin(kMany);
