@@ -128,6 +128,7 @@ class Participant {
   ComputedShare computed_first(std::uint32_t item) const;
   ComputedShare computed_again(std::uint32_t item) const;
   std::string in_rank(std::uint64_t rank) const;
+  std::string in_own_rank() const;
   NamesOfWords names_of_words() const;
 
   // participant_newcomer.cpp: whether its shares are those of the others.

@@ -27,7 +27,7 @@ Status Participant::check_inherited(std::uint32_t item, const ShareOutput& here,
   hash_row(state_, here.rows, rows_here);
   hash_buffers(state_, buffers_here);
   const ComputedShare own{
-      in_rank(static_cast<std::uint64_t>(rank_.value())) + ", which took it over",
+      in_own_rank() + ", which took it over",
       here.notes.training(),
       {},
       loss_of(here.record),

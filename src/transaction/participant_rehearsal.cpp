@@ -151,6 +151,10 @@ std::string Participant::in_rank(std::uint64_t rank) const {
   return text;
 }
 
+std::string Participant::in_own_rank() const {
+  return in_rank(static_cast<std::uint64_t>(rank_.value()));
+}
+
 // Whose record it is.
 ComputedShare Participant::computed_first(std::uint32_t item) const {
   const coord::ShareRecord& record = board_.record(next_, VirtualWorker(static_cast<int>(item)));

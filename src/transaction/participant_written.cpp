@@ -19,7 +19,7 @@ Status Participant::check_written() {
     const std::vector<std::size_t> others = written_.others(notes, next_);
     if (others.empty()) continue;
     const std::string there = in_rank(notes.rank().load(std::memory_order_relaxed));
-    const std::string here = in_rank(static_cast<std::uint64_t>(rank_.value()));
+    const std::string here = in_own_rank();
     return Error{
         ErrorKind::kUsage,
         program_.in_words(next_) + ": " + written_.in_words(others.front()) + " has other bits " +

@@ -24,11 +24,11 @@ import harness
 import hosts_machines
 from chaos_cuts import BRIEF_S, LIMIT_S, Cuts
 from chaos_lives import play, rarest_first
-from hosts_group import is_stopped, send
+from hosts_group import RESUMABLE, is_stopped, send
 from hosts_programs import convnet, language_model, unused, updates, wanted
 import hosts
 
-RESUMABLE, TERMINATED, KILLED = 75, 143, -signal.SIGKILL
+TERMINATED, KILLED = 143, -signal.SIGKILL
 OPTIONS = ("--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=2", "--max-replacements", 999, "--max-restarts", 9, "--stop-grace", 0.3)
 PROGRAMS = {convnet: 8, language_model: 8, updates: 4, unused: 4}  # virtual workers: the most that there may be
 DATA = "/srv/data"  # in the machines
@@ -84,14 +84,12 @@ class Life(Cuts):
         at = self.committed() + self.dice.choice((0, self.dice.randint(1, 12)))
         self.until(lambda: self.committed() >= at, f"{at} transactions")
         time.sleep(self.dice.uniform(0, 0.05))
-        self.there, self.gone, self.cuts, self.alone = self.alive(), set(), 0, True
-        begun = []
+        self.there, self.gone, self.cuts, self.under_way = self.alive(), set(), 0, []
         for _ in range(self.dice.choice((1, 1, 2))):
             if fault := self.begin():
-                begun.append(fault)
-                self.alone = False
+                self.under_way.append(fault)
                 time.sleep(self.dice.choice((0, self.dice.uniform(0, 0.3))))
-        for kind, ends in begun:
+        for kind, ends in self.under_way:
             if ends():
                 self.fired[kind] += 1
                 self.say(f"it has happened: {kind}")
@@ -209,7 +207,7 @@ class Life(Cuts):
         return lambda: happened
 
     def do_kill_everything(self):
-        if not self.alone:
+        if self.under_way:
             return None
         self.say("death of everything, and the same command again")
         alive = self.alive()
@@ -220,7 +218,7 @@ class Life(Cuts):
         return self.again(any(codes[host.rank] == KILLED for host in alive))
 
     def do_terminate(self):
-        if not self.alone:
+        if self.under_way:
             return None
         host = self.dice.choice(self.alive())
         self.say(f"SIGTERM for the launcher of host {host.rank}, and the same command again")

@@ -8,12 +8,12 @@ import re
 import time
 import unittest
 
+from hosts_group import RESUMABLE
 from hosts_machines import PORT, GroupOnMachines, missing
 from hosts_programs import language_model, wanted
 import hosts
 from nodes import parallel
 
-RESUMABLE = 75
 # L is 2 s, or 3 s: a link that has heard nothing for so long makes its stream anew; without one for as long again the pair is cut.
 QUICK = ("--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=2")
 PATIENT = ("--rdzv-conf", "keep_alive_interval=2,keep_alive_max_attempt=3")  # L: 6 s, of which a lost load takes 2

@@ -8,13 +8,13 @@ import signal
 import time
 import unittest
 
-from hosts_group import name_of
+from hosts_group import RESUMABLE, name_of
 from hosts_machines import GroupOnMachines
 from hosts_programs import held, language_model, may_end, wanted
 import hosts
 from nodes import parallel
 
-RESUMABLE, WRONG_DATA, TERMINATED = 75, 65, 128 + signal.SIGTERM
+WRONG_DATA, TERMINATED = 65, 128 + signal.SIGTERM
 LIMIT_S = 4.0  # L
 IN_TIME_S = 1.5  # more than the second in which a launcher that ends says goodbye, and than L / 3, when nodes dial anew
 QUICK = ("--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=2")

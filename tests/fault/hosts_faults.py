@@ -2,9 +2,9 @@
 import signal
 import time
 
-from hosts_group import send, send_all
+from hosts_group import RESUMABLE, send, send_all
 
-KILLED, RESUMABLE = -signal.SIGKILL, 75
+KILLED = -signal.SIGKILL
 
 
 # Each is given the group, which has not been started, and says the exit codes, and who has the result.

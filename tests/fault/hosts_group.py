@@ -156,7 +156,7 @@ class Host:
             send_all(pids, signal.SIGKILL)
             self.process.poll()
 
-    def temporary(self):
+    def unfinished(self):
         return list(self.output.rglob(".tmp-*"))
 
     def ending(self):
@@ -190,7 +190,7 @@ class Group:
         """The same commands, of which each begins a log of its own."""
         for host in self.hosts:
             host.earlier += host.text()
-            host.found = set(host.temporary())
+            host.found = set(host.unfinished())
             host.log.unlink()
         self.start()
 
@@ -289,7 +289,7 @@ class Group:
         for host in self.hosts:
             code = host.process.returncode
             if code != -signal.SIGKILL:  # a launcher that is taken out may end before it has opened its directory
-                names += [str(path) for path in host.temporary() if code != RESUMABLE or path not in host.found]
+                names += [str(path) for path in host.unfinished() if code != RESUMABLE or path not in host.found]
         if names:
             self.fail(f"left behind: {names}")
 

@@ -8,12 +8,13 @@ import signal
 import time
 import unittest
 
+from hosts_group import RESUMABLE
 from hosts_machines import GroupOnMachines
 from hosts_programs import language_model, wanted
 import hosts
 from nodes import parallel
 
-KILLED, RESUMABLE, USAGE = -signal.SIGKILL, 75, 2
+KILLED, USAGE = -signal.SIGKILL, 2
 QUICK = ("--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=2")
 HAS = "this node has the lock file"
 
