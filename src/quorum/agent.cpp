@@ -21,16 +21,16 @@ std::optional<Member> Agent::leader() const {
 }
 
 bool Agent::is_present(const Member& other, std::uint64_t now) const {
-  return other == self_ || age(peers_.at(other).sign, now) < settings_.silence;
+  const std::uint64_t sign = peers_.at(other).sign;
+  return other == self_ || (sign != 0 && age(std::max(sign, woke_), now) < settings_.silence);
 }
 
 Members Agent::silent(std::uint64_t now) const {
   Members silent;
+  const bool counts = age(elected_, now) >= settings_.silence;
   for (const Member& member : facts_->set.members) {
-    const std::uint64_t sign = peers_.at(member).sign;
-    const std::uint64_t spoke_from = member == missed_ && sign != 0 ? 0 : elected_;
-    const std::uint64_t since = std::max({sign, spoke_from, woke_});
-    if (member != self_ && age(since, now) >= settings_.silence) silent.insert(member);
+    const bool was_to_speak = member == missed_ && peers_.at(member).sign != 0;  // not refused
+    if ((counts || was_to_speak) && !is_present(member, now)) silent.insert(member);
   }
   return silent;
 }
@@ -81,7 +81,7 @@ bool Agent::speaks_to(const Member& to, std::uint64_t now) const {
       age(waited_, now) < settings_.silence;  // else nobody needs to be looked up
   if (any_waits && age(peers_.at(to).waited, now) < settings_.silence) return true;
   if (hears_leader(now)) return false;
-  return has_turn(now);
+  return has_turn(now) || vote_ == self_;  // it has led until now, and lives
 }
 
 // True: it waits for an answer, and has got none just now.

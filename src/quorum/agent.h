@@ -68,9 +68,10 @@ class Agent {
   const std::optional<Member>& vote() const { return vote_; }
   bool is_out() const { return was_in_ && facts_->set && !is_in_; }
   bool is_out(const Member& other) const { return peers_.at(other).out; }  // as that one says
+  // Heard in the last L; its own pauses, in which it could not hear, are left out.
   bool is_present(const Member& other, std::uint64_t now) const;
-  // The leader's: those of the set in force that are silent for L. Who followed another leader had
-  // nothing to say here, and has L from the election on; that leader itself has not.
+  // The leader's: those of the set in force that have said nothing for L. It counts from its election
+  // on, as they had nothing to say to it before; but for the leader that it followed until then.
   Members silent(std::uint64_t now) const;
   Members present(std::uint64_t now) const;  // others, that are not at their end
 
@@ -188,7 +189,7 @@ class Agent {
   Members votes_;
   Stamp acknowledged_, in_force_;
   Fence fence_;
-  std::optional<Member> missed_;  // the leader that it heard until it asked
+  std::optional<Member> missed_;  // the leader that it followed when it began to ask
   std::optional<Member> maker_;   // whose first set, not yet in force, it has acknowledged,
   std::uint64_t maker_place_ = 0;
   Ties ties_;
@@ -201,7 +202,7 @@ class Agent {
   std::uint64_t waited_ = 0;      // when anybody was heard last that waits for an answer
   std::uint64_t heard_ = 0;       // a leader with a quorum, last
   std::uint64_t elected_ = 0, ask_at_ = 0, passed_ = 0, began_, alone_since_ = 0, out_since_ = 0;
-  std::uint64_t woke_ = 0;  // what others had said until then it may not have read
+  std::uint64_t woke_ = 0;  // from a pause: what others had said by then it may not have read
   std::optional<Ending> ending_;
 };
 

@@ -8,7 +8,8 @@ namespace lockstep::quorum {
 
 void Agent::pass(std::uint64_t now) {
   if (ending_) return;
-  if (now - passed_ >= settings_.silence / 2) alone_since_ = woke_ = now;  // it has slept
+  if (now - passed_ >= settings_.silence / 2) alone_since_ = now;  // it has slept
+  if (now - passed_ >= settings_.silence / 4) woke_ = now;
   passed_ = now;
   if (role_ == Role::kLeads) {
     if (rough_quorum_age(now) >= leads_for()) {

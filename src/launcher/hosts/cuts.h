@@ -8,6 +8,7 @@
 // Threads: one at a time. Errors: none. Times: nanoseconds of one clock.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -31,9 +32,9 @@ class Cuts {
   void hear(coord::HostIndex host, const std::vector<coord::HostIndex>& unreached,
             std::uint64_t now);
 
-  // Of the leader's own silence: what has been said meanwhile it has not heard.
-  void forget_pause(std::uint64_t gap) {
-    for (auto& [pair, since] : since_) since += gap;
+  // Of the leader's own silence, which ends now: what has been said meanwhile it has not heard.
+  void forget_pause(std::uint64_t gap, std::uint64_t now) {
+    for (auto& [pair, since] : since_) since = std::min(since + gap, now);
   }
 
   struct Going {

@@ -81,7 +81,7 @@ void HostsLead::beat() {
 }
 
 void HostsLead::forget_pause(std::uint64_t gap) {
-  cuts_.forget_pause(gap);
+  cuts_.forget_pause(gap, now());
   for (Host& host : hosts_)
     if (host.back_by) host.back_by = Deadline::in(kRedial);
 }

@@ -190,7 +190,7 @@ void HostsRun::begin_records(Txn next) {
 
 bool HostsRun::go_on() {
   if (!head_->is_formed()) return false;
-  forget_own_pause();  // before anybody is found to be silent
+  forget_own_pause();  // before anybody is found to be cut off
   bool news = follow_quorum();
   news = link_->go_on() || news;
   if (lead_) news = lead_->go_on() || news;

@@ -57,7 +57,14 @@ TEST_F(CutsTest, WhoHasReachedItAgainBeginsAnew) {
 TEST_F(CutsTest, WhileTheLeaderStandsStillNoTimePasses) {
   cut(1, 2);
   now_ += 5 * kLimit;
-  cuts_.forget_pause(5 * kLimit);
+  cuts_.forget_pause(5 * kLimit, now_);
+  EXPECT_THAT(after(kLimit - 1), IsEmpty());
+  EXPECT_THAT(after(1), ElementsAre(Going{2, 1}));
+}
+
+TEST_F(CutsTest, WhatItHasHeardBehindThePauseIsAsYoungAsThat) {
+  cut(1, 2);
+  cuts_.forget_pause(kLimit, now_);  // which began before
   EXPECT_THAT(after(kLimit - 1), IsEmpty());
   EXPECT_THAT(after(1), ElementsAre(Going{2, 1}));
 }

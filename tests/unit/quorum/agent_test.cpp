@@ -85,12 +85,24 @@ TEST_F(AgentTest, ANewLeaderMissesTheOldOneAloneAtOnce) {
 TEST_F(AgentTest, WhoHasSleptMissesNobodyWhoseWordsItMayNotHaveRead) {
   begin(3);
   cut_ = {agents_[2].self()};
-  beat(6);
-  now_ += 2 * kSecond;  // all stand still
+  beat(9);
+  now_ += kSecond;  // all stand still
   agents_[0].pass(now_);
   EXPECT_TRUE(agents_[0].silent(now_).empty());
   beat(12 + 1);
   EXPECT_EQ(agents_[0].silent(now_), Members{agents_[2].self()});
+}
+
+// Or it would be taken for dead by the next one, whose turn comes first.
+TEST_F(AgentTest, ALeaderThatHasLostItsQuorumSpeaksOn) {
+  begin(3, {.stagger = 60 * kSecond});
+  cut_ = {agents_[0].self()};
+  while (!agents_[1].leads(now_) && now_ < 100 * kSecond) beat();
+  cut_.insert(agents_[2].self());
+  beat(12 + 2);
+  ASSERT_EQ(agents_[1].role(), Role::kFollows);
+  ASSERT_FALSE(agents_[1].has_turn(now_));
+  EXPECT_TRUE(agents_[1].speaks_to(agents_[2].self(), now_));
 }
 
 TEST_F(AgentTest, AllSpeakWithTheLeaderAlone) {
@@ -155,6 +167,17 @@ TEST_F(AgentTest, OfTwoWithALockFileWhoeverHasItGoesOn) {
     EXPECT_EQ(set_at(one), Members{agent.self()});
     cut_.clear();
   }
+}
+
+// What the other one has said meanwhile waits to be read.
+TEST_F(AgentTest, WhoHasSleptDoesNotAskForTheLockFileAtOnce) {
+  begin(2, {.by_file = true});
+  now_ += 5 * kSecond;
+  agents_[1].pass(now_);
+  EXPECT_FALSE(agents_[1].wanted_file(now_));
+  cut_ = {agents_[0].self()};
+  beat(12 + 1);
+  EXPECT_TRUE(agents_[1].wanted_file(now_));
 }
 
 TEST_F(AgentTest, WhoIsDeniedTheLockFileEndsResumable) {
