@@ -70,8 +70,8 @@ class Agent {
   bool is_out(const Member& other) const { return peers_.at(other).out; }  // as that one says
   // Heard in the last L; its own pauses, in which it could not hear, are left out.
   bool is_present(const Member& other, std::uint64_t now) const;
-  // The leader's: those of the set in force that have said nothing for L. It counts from its election
-  // on, as they had nothing to say to it before; but for the leader that it followed until then.
+  // The leader's: those of the set in force that have said nothing for L. It counts from its
+  // election on, as they had nothing to say to it before; but for the leader that it followed then.
   Members silent(std::uint64_t now) const;
   Members present(std::uint64_t now) const;  // others, that are not at their end
 

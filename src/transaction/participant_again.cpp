@@ -137,8 +137,7 @@ Status Participant::check_evaluated_again() const {
       ErrorKind::kUsage,
       "the evaluation behind step " + std::to_string(program_.global_step(next_)) + ": batch " +
           std::to_string(*repeated_batch_) + " was computed twice, and comes to " + figures(first) +
-          ", and " + in_own_rank() + " to " +
-          figures(repeated_) +
+          ", and " + in_own_rank() + " to " + figures(repeated_) +
           ". An evaluation may depend on its batch and on the train state alone. What else it "
           "reads (a network that no state has, as an average: Trainer::add(); the rank; a counter; "
           "a generator of its own) gives other figures in another worker, and other weights where "

@@ -26,16 +26,15 @@ Status Participant::check_inherited(std::uint32_t item, const ShareOutput& here,
   hash_row(state_, exchange_->row(item), rows_there);
   hash_row(state_, here.rows, rows_here);
   hash_buffers(state_, buffers_here);
-  const ComputedShare own{
-      in_own_rank() + ", which took it over",
-      here.notes.training(),
-      {},
-      loss_of(here.record),
-      {},
-      here.notes.sums().read(),
-      here.record.ends != 0,
-      rows_here,
-      buffers_here};
+  const ComputedShare own{in_own_rank() + ", which took it over",
+                          here.notes.training(),
+                          {},
+                          loss_of(here.record),
+                          {},
+                          here.notes.sums().read(),
+                          here.record.ends != 0,
+                          rows_here,
+                          buffers_here};
   ComputedShare there = recorded(item) ? computed_first(item) : own;
   there.where = in_rank(before) + ", which has died since,";
   there.gradients = {};
