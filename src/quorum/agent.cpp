@@ -27,10 +27,10 @@ bool Agent::is_present(const Member& other, std::uint64_t now) const {
 
 Members Agent::silent(std::uint64_t now) const {
   Members silent;
-  const bool counts = age(elected_, now) >= settings_.silence;
+  const bool all_count = age(elected_, now) >= settings_.silence;
   for (const Member& member : facts_->set.members) {
     const bool was_to_speak = member == missed_ && peers_.at(member).sign != 0;  // not refused
-    if ((counts || was_to_speak) && !is_present(member, now)) silent.insert(member);
+    if ((all_count || was_to_speak) && !is_present(member, now)) silent.insert(member);
   }
   return silent;
 }
@@ -81,7 +81,7 @@ bool Agent::speaks_to(const Member& to, std::uint64_t now) const {
       age(waited_, now) < settings_.silence;  // else nobody needs to be looked up
   if (any_waits && age(peers_.at(to).waited, now) < settings_.silence) return true;
   if (hears_leader(now)) return false;
-  return has_turn(now) || vote_ == self_;  // it has led until now, and lives
+  return has_turn(now) || vote_ == self_;  // has led, or asked, in this term: it lives
 }
 
 // True: it waits for an answer, and has got none just now.

@@ -1,4 +1,4 @@
-// How it comes to lead: asking, elections, and sets made without one.
+// How it comes to lead: asking, elections, and the first set, made without one.
 #include <algorithm>
 #include <utility>
 
