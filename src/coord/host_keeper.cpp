@@ -153,14 +153,20 @@ void HostKeeper::note_members(const event::Progress& report) {
   if (!report.tables.empty()) board_.tables = report.tables;
 }
 
+// Of several hosts another may yet publish a table by an older proposal, or, where the newest one
+// leaves nobody, of those that it takes for alive.
+bool HostKeeper::dead_are_out_of_tables() const {
+  if (own().heard != reported_ || board_.tables.empty()) return false;
+  const Table& newest = board_.tables.back();
+  const auto is_dead = [this](WorkerUid uid) {
+    return stay_of(uid) == stay_ && workers_.find(uid) == nullptr;
+  };
+  return newest.generation >= generation_ && std::ranges::none_of(proposed_, is_dead) &&
+         std::ranges::none_of(newest.members, is_dead, &Member::uid);
+}
+
 void HostKeeper::note_slots(const event::Progress& report) {
-  // Of several hosts another may yet publish a table by an older proposal.
-  const bool proposal_holds = own().heard == reported_ && !board_.tables.empty() &&
-                              board_.tables.back().generation >= generation_ &&
-                              std::ranges::none_of(proposed_, [this](WorkerUid uid) {
-                                return stay_of(uid) == stay_ && workers_.find(uid) == nullptr;
-                              });
-  if (run_.hosts.size() > 1 && !proposal_holds) return;
+  if (run_.hosts.size() > 1 && !dead_are_out_of_tables()) return;
   // The next table of whoever works may still list the dead; and they may have been ahead of all
   // others, and have published one themselves.
   std::uint64_t last_listed = 0;

@@ -98,6 +98,7 @@ class HostKeeper {
   void say(const Report& report);
   const HostFacts& own() const { return run_.hosts[stay_.host]; }
   void note_members(const event::Progress& report);
+  bool dead_are_out_of_tables() const;
   void note_slots(const event::Progress& report);
   bool goes_on_without(const Worker* worker) const;
   bool has_stopped(const Worker& worker) const;

@@ -182,6 +182,35 @@ TEST_F(WhereOthersAreOnOtherHosts, WhoIsInTheFirstTableLeavesInOrder) {
   EXPECT_TRUE(acts<action::Kill>().empty());
 }
 
+// All were asked to leave at once, so that tables go on with those of today, as another host, which
+// publishes them, knows of. Whoever is behind reads by them what lies in the slots.
+TEST_F(WhereOthersAreOnOtherHosts, ASlotIsGivenOutAgainOnceNoTableListsItsDead) {
+  run(2, {{{}, 2}});
+  Table table = keeper.board().tables.back();
+  const std::vector<Member> both = table.members;
+  feed(event::Exited{WorkerUid(1), {-1, SIGKILL}});
+  table.generation = Generation(1);
+  obey(order::Propose{{.txn = {}, .generation = table.generation, .members = {}}, "all leave"});
+  const auto see = [&](std::uint64_t txn) {
+    event::Progress progress;
+    table.txn = Txn(txn);
+    progress.tables = {table};
+    progress.workers.resize(1);
+    progress.workers[0].uid = WorkerUid(2);
+    progress.workers[0].current_txn = Txn(txn);
+    progress.workers[0].applied = txn;
+    feed(progress);
+  };
+  for (std::uint64_t txn = 1; txn < 9; ++txn) see(txn);
+  keeper.spawn_missing();
+  EXPECT_EQ(acts<action::Spawn>().at(0).slot, Slot(2));
+  table.members = {both[1]};
+  for (std::uint64_t txn = 9; txn < 12; ++txn) see(txn);
+  facts.hosts[0].target = 3;
+  keeper.spawn_missing();
+  EXPECT_EQ(acts<action::Spawn>().at(0).slot, Slot(0));
+}
+
 TEST_F(HostKeeperTest, WhoeverStandsStillAsTheRunStopsIsEvicted) {
   config.timing.orderly = 3600'000'000'000;
   run(2);
