@@ -26,9 +26,18 @@ void RunKeeper::look_at_hosts() {
 // In a round a board stays as it is, also one that is out of the tables: what it has answered it is
 // to send.
 bool RunKeeper::is_taking_out() const {
-  for (std::size_t h = 0; h < hosts_.size(); ++h)
-    if (facts_.hosts[h].standing >= Standing::kGoing && !hosts_[h].off_tables) return true;
-  return false;
+  return std::ranges::any_of(facts_.hosts, [this](const auto& host) { return goes(host.stay); });
+}
+
+bool RunKeeper::goes(Stay stay) const {
+  const HostFacts& facts = facts_.hosts[stay.host];
+  return facts.stay == stay && facts.standing >= Standing::kGoing && !hosts_[stay.host].off_tables;
+}
+
+bool RunKeeper::comes(Stay stay) const {
+  const HostFacts& facts = facts_.hosts[stay.host];
+  const RunHost& host = hosts_[stay.host];
+  return facts.stay == stay && facts.standing == Standing::kForming && host.comes && !host.has_come;
 }
 
 bool RunKeeper::have_boards() const {
@@ -111,9 +120,10 @@ void RunKeeper::lose_host(std::size_t host, const std::string& why) {
     incidents_.add({worker.uid, rank_of(worker.uid), cause}, interrupted_by(worker), true, 0,
                    turn_.now);
   }
-  // Of one that has led before, and is not met.
-  if (hosts_[host].view.now == 0 && works())
+  // Of one that has led before, and is not met: those that it had in the tables.
+  if (hosts_[host].view.now == 0 && works() && proposal_)
     for (const WorkerUid uid : hosts_[host].ranks) {
+      if (!proposal_->has(uid)) continue;
       WorkerView member;
       member.proposed = true;
       incidents_.add({uid, rank_of(uid), cause}, interrupted_by(member), true, 0, turn_.now);

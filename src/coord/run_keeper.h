@@ -85,6 +85,9 @@ class RunKeeper {
   void write_tables();
 
   std::uint64_t committed() const { return applied_; }  // transactions, of this board
+  // Of that stay a round is still to take it out, or to bring it.
+  bool goes(Stay stay) const;
+  bool comes(Stay stay) const;
   // All that are not out of the set have the boards that they were told to have: none gives way.
   bool have_boards() const;
   int replacements_left() { return replacements_.left(furthest_); }

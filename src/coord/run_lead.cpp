@@ -222,9 +222,9 @@ std::optional<RunState> RunLead::write() {
   if (!is_news) return std::nullopt;
   written_ = std::move(what);
   written_with_ = std::exchange(held_, {});
-  // Whoever was lost as the group started anew is in none of its tables, and needs no round.
-  std::erase_if(written_with_.take_out,
-                [&](const auto& out) { return now.hosts[out.first.host].off_tables; });
+  // Where the group starts anew no host of before is in its tables, and none needs a round.
+  std::erase_if(written_with_.take_out, [this](const auto& out) { return !run_.goes(out.first); });
+  std::erase_if(written_with_.bring, [this](Stay stay) { return !run_.comes(stay); });
   is_written_ = true;
   return now;
 }

@@ -11,6 +11,7 @@ void RunKeeper::hear(std::size_t host, const report::Lost& lost) {
   if (!works()) return;
   const WorkerView& worker = lost.worker;
   note_member(host, worker);
+  std::erase(hosts_[host].ranks, worker.uid);
   const Death& death = lost.death;
   const std::string name = worker_name(lost.rank.value(), worker.uid.value());
   const std::string error = worker.failure ? worker.failure->message : "";  // told already
@@ -51,6 +52,7 @@ void RunKeeper::hear(std::size_t host, const report::LetGo& gone) {
   if (!works()) return;
   const WorkerView& worker = gone.worker;
   note_member(host, worker);
+  std::erase(hosts_[host].ranks, worker.uid);
   const std::string signal = signal_name(worker.seen.signal);
   IncidentBook::Entry& incident =
       incidents_.add({worker.uid, gone.rank, signal}, std::nullopt, true, 0, turn_.now);

@@ -78,13 +78,10 @@ void RunKeeper::take_over(const RunState& state, std::uint64_t as_of) {
 void RunKeeper::go_on() {
   for (const IncidentBook::Entry& entry : incidents_.pages().open)
     turn_.act(action::RecordIncident{entry.report}, "another agent leads");
-  for (std::size_t h = 0; h < hosts_.size(); ++h)
-    if (facts_.hosts[h].standing >= Standing::kGoing && !hosts_[h].off_tables && take_out_)
-      take_out_(facts_.hosts[h].stay, facts_.hosts[h].standing == Standing::kOut);
-  for (std::size_t h = 0; h < hosts_.size(); ++h)
-    if (facts_.hosts[h].standing == Standing::kForming && hosts_[h].comes && !hosts_[h].has_come &&
-        bring_)
-      bring_(facts_.hosts[h].stay);
+  for (const HostFacts& host : facts_.hosts)
+    if (goes(host.stay) && take_out_) take_out_(host.stay, host.standing == Standing::kOut);
+  for (const HostFacts& host : facts_.hosts)
+    if (comes(host.stay) && bring_) bring_(host.stay);
 }
 
 }  // namespace lockstep::coord

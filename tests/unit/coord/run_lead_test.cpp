@@ -170,6 +170,74 @@ TEST_F(RunLeadTest, TheWorkersOfALeaderThatIsLostAreAnIncident) {
   EXPECT_EQ(written->facts.group, Group::kRunning);
 }
 
+// Whom no table has yet it takes along when it dies: each death is in one incident.
+TEST_F(RunLeadTest, ANewcomerThatHasDiedDoesNotDieAgainWithItsHost) {
+  settle();
+  lose_worker(2);
+  settle();
+  lead_->taken_out({Stay{2, 1}}, true, now_);
+  settle();
+  ASSERT_EQ(state_.facts.hosts[2].standing, Standing::kForming);
+  views_[2].stay = {2, 2};
+  WorkerView newcomer;
+  newcomer.uid = uid_of(views_[2].stay, 1);
+  newcomer.stage = Stage::kReady;
+  newcomer.newcomer = true;
+  views_[2].workers = {newcomer};
+  report(2, report::Ready{newcomer.uid});
+  settle();
+  ASSERT_THAT(state_.hosts[2].ranks, ElementsAre(newcomer.uid));
+  lose_worker(2);
+  settle();
+  EXPECT_EQ(state_.incidents.open.back().report.victims.back().uid, newcomer.uid);
+  EXPECT_TRUE(state_.hosts[2].ranks.empty());
+  take_over();
+  lost_ = {2};
+  say(0), say(1);
+  lead_->lose_host(2, "silent", now_);
+  const auto written = write();
+  ASSERT_TRUE(written);
+  std::size_t deaths = 0;
+  for (const auto& incident : written->incidents.open)
+    deaths += static_cast<std::size_t>(
+        std::ranges::count(incident.report.victims, newcomer.uid, &Victim::uid));
+  EXPECT_EQ(deaths, 1U);
+}
+
+TEST_F(RunLeadTest, NorDoesOneThatLives) {
+  settle();
+  state_.hosts[1].ranks.push_back(uid_of({1, 1}, 2));  // ready, and in no table
+  take_over();
+  lost_ = {1};
+  say(0), say(2);
+  lead_->lose_host(1, "silent", now_);
+  const auto written = write();
+  ASSERT_TRUE(written);
+  ASSERT_EQ(written->incidents.open.size(), 1U);
+  EXPECT_EQ(written->incidents.open[0].report.victims.size(), 1U);
+}
+
+// Its round was of the old group's tables.
+TEST_F(RunLeadTest, AHostThatWasOnItsWayOutAsTheGroupStartsAnewNeedsNoRound) {
+  settle();
+  lose_worker(2);
+  settle();
+  ASSERT_EQ(state_.facts.hosts[2].standing, Standing::kGoing);
+  lose_worker(0), lose_worker(1);
+  auto written = write();
+  ASSERT_TRUE(written);
+  ASSERT_EQ(written->facts.group, Group::kRestarting);
+  state_ = *written;  // in force, and nobody has obeyed
+  take_over();
+  for (HostView& view : views_) view.obeyed = state_.ordered;
+  for (const std::size_t host : {0U, 1U, 2U}) say(host);
+  std::vector<std::pair<Stay, bool>> rounds;
+  while ((written = write()))
+    std::ranges::move(in_force(*written).take_out, std::back_inserter(rounds));
+  EXPECT_EQ(state_.facts.group, Group::kStarting);
+  EXPECT_TRUE(rounds.empty());
+}
+
 TEST_F(RunLeadTest, TheRunsTimeGoesOn) {
   views_[0].workers[0].time.ran = 5'000;
   say(0);
