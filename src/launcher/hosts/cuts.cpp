@@ -62,11 +62,13 @@ bool is_news(const Why& going, const std::set<std::size_t>& known) {
 }
 
 Why who_goes(const Why& lost, const Why& cut_off, const std::set<std::size_t>& known,
-             const std::function<bool(const Why&)>& may_go) {
+             const std::function<bool(const std::set<std::size_t>&)>& may_go) {
   Why all = lost;
   all.insert(cut_off.begin(), cut_off.end());
   for (const Why* out : {&lost, static_cast<const Why*>(&all)}) {
-    if (is_news(*out, known) && may_go(*out)) return *out;
+    std::set<std::size_t> gone = known;
+    for (const auto& [host, why] : *out) gone.insert(host);
+    if (gone != known && may_go(gone)) return *out;
   }
   return {};
 }

@@ -58,8 +58,9 @@ using Why = std::map<std::size_t, std::string>;                      // by host,
 bool is_news(const Why& going, const std::set<std::size_t>& known);  // one of them is not known
 // Whom the leader takes out of the set now, if they may go: those that are lost, and only where
 // none of them is news or may go, those that are cut off with them. So a host that is lost beside a
-// cut goes first, and what is right then is looked at anew; all at once may be too many.
+// cut goes first, and what is right then is looked at anew; all at once may be too many. Whoever is
+// known to go does so even if it is heard again by then: may_go() is asked of those, too.
 Why who_goes(const Why& lost, const Why& cut_off, const std::set<std::size_t>& known,
-             const std::function<bool(const Why&)>& may_go);
+             const std::function<bool(const std::set<std::size_t>&)>& may_go);
 
 }  // namespace lockstep::launcher

@@ -122,12 +122,14 @@ Why HostsLead::cut_off() const {
 void HostsLead::exclude() {
   wanted_file_.reset();
   if (agent().facts().change) return;
-  const auto may_go = [this](const Why& out) {
+  const auto may_go = [this](const std::set<std::size_t>& gone) {
     quorum::Members keep;
     for (const quorum::Member& member : agent().facts().set.members)
-      if (!out.contains(member.host)) keep.insert(member);
+      if (!gone.contains(member.host)) keep.insert(member);
     return agent().can_decide(keep, now());
   };
+  for (std::size_t host = 0; host < hosts_.size(); ++host)  // some by the run's keeper itself
+    if (run().facts().hosts[host].standing == coord::Standing::kOut) excluded_.insert(host);
   const Why lost = this->lost(), cut_off = this->cut_off();
   const Why out = who_goes(lost, cut_off, excluded_, may_go);
   if (out.empty()) return want_file(lost, cut_off);

@@ -113,7 +113,7 @@ class HostsLead {
   std::vector<Host> hosts_;
   Cuts cuts_;
   std::optional<std::uint64_t> wanted_file_;
-  std::set<std::size_t> excluded_;  // hosts that the run's keeper has been told of
+  std::set<std::size_t> excluded_;  // hosts that the run's keeper has given up, or will
   std::vector<coord::Pulse> told_;
   std::optional<coord::RunState> state_;  // to be written, or written and not in force
   std::optional<Stamp> written_;          // that

@@ -9,6 +9,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 using Going = Cuts::Going;
+using Gone = std::set<std::size_t>;
 
 constexpr std::uint64_t kLimit = 1'000;
 
@@ -123,12 +124,20 @@ TEST_F(CutsTest, WhoIsOutHasNoPairs) {
 
 // Of three hosts one is dead, and a cut is between the others: both at once would be too many.
 TEST(WhoGoes, WhoIsLostGoesBeforeWhoIsCutOff) {
-  const auto fewer_than_two = [](const Why& out) { return out.size() < 2; };
+  const auto fewer_than_two = [](const Gone& gone) { return gone.size() < 2; };
   EXPECT_EQ(who_goes({{2, "silent"}}, {{1, "a cut"}}, {}, fewer_than_two), (Why{{2, "silent"}}));
-  EXPECT_EQ(who_goes({}, {{1, "a cut"}}, {2}, fewer_than_two), (Why{{1, "a cut"}}));
-  const auto any = [](const Why&) { return true; };
+  const auto any = [](const Gone&) { return true; };
   EXPECT_EQ(who_goes({{2, "silent"}}, {{1, "a cut"}}, {2}, any).size(), 2U);
   EXPECT_TRUE(who_goes({{2, "silent"}}, {}, {2}, any).empty()) << "it is known";
+}
+
+// Of five two may go. One that is heard again after it was given up goes all the same.
+TEST(WhoGoes, WhoWasGivenUpIsOneOfThem) {
+  const auto two = [](const Gone& gone) { return gone.size() <= 2; };
+  EXPECT_EQ(who_goes({{3, "silent"}}, {}, {1}, two), (Why{{3, "silent"}}));
+  EXPECT_TRUE(who_goes({{3, "silent"}}, {}, {1, 2}, two).empty());
+  EXPECT_EQ(who_goes({}, {{3, "a cut"}}, {1}, two), (Why{{3, "a cut"}}));
+  EXPECT_TRUE(who_goes({}, {{3, "a cut"}}, {1, 2}, two).empty());
 }
 
 TEST_F(CutsTest, HostsThatThereAreNotGoNowhere) {
