@@ -96,9 +96,10 @@ class Agent {
   // Set once: this agent is at its end.
   const std::optional<Ending>& ending() const { return ending_; }
 
-  // The first set is made by the agent of the endpoint, once all are there. False: somebody has
-  // one.
-  bool form(const Members& members, std::uint64_t now);
+  // The first set is made by the agent of the endpoint, of all that have met, by when it began; but
+  // for those that it has not heard for L since. Again with each pass until it is in force: who is
+  // lost before is not in it. False: somebody has one, or it is as it was.
+  bool form(const Members& all, std::uint64_t now);
 
   // The leader's; false: it does not lead, or a rule is against it.
   // A change of the set: whoever stays, and comers. `run`: the run's own facts with it, in the same

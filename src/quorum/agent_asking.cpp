@@ -103,8 +103,11 @@ void Agent::retire() {
   inherited_ = false;
 }
 
-bool Agent::form(const Members& members, std::uint64_t now) {
-  if (facts_->set || !members.contains(self_) || (maker_ && *maker_ != self_)) return false;
+bool Agent::form(const Members& all, std::uint64_t now) {
+  if (facts_->set || !all.contains(self_) || (maker_ && *maker_ != self_)) return false;
+  Members members = all;
+  if (age(began_, now) >= settings_.silence)
+    std::erase_if(members, [&](const Member& one) { return !is_present(one, now); });
   if (role_ != Role::kLeads)
     lead_first(now);
   else if (changed({}, members, facts_->change.id) == facts_->change)

@@ -116,7 +116,6 @@ void HostsRun::form() {
   tell_who_goes_on();
   compare_directories();
   link_->begin();
-  formed_at_ = now();
   form_set();
   around_.look();
 }

@@ -139,7 +139,6 @@ class HostsRun {
   LockFile file_;  // that was asked for last
   Deadline all_here_by_, tell_missing_at_;
 
-  std::uint64_t formed_at_ = 0;
   // Whom this host follows, and since which term.
   std::optional<std::size_t> leader_;
   std::uint64_t leads_in_ = 0;

@@ -8,16 +8,13 @@
 
 namespace lockstep::launcher {
 
-// At the endpoint's agent: the first set, of all that have met. Who is lost before it is in force
-// is not in it.
+// At the endpoint's agent: the first set, of all that have met, but for those that have ended.
 void HostsRun::form_set() {
   quorum::Agent& agent = quorum_->agent();
   if (!mesh_->meeting().leads || agent.facts().set) return;
   quorum::Members members;
-  for (const quorum::Member& member : quorum_->members()) {
-    const bool is_silent = now() - formed_at_ >= ns(limit()) && !agent.is_present(member, now());
-    if (!is_silent && !ended_.contains(member.host)) members.insert(member);
-  }
+  for (const quorum::Member& member : quorum_->members())
+    if (!ended_.contains(member.host)) members.insert(member);
   agent.form(members, now());
 }
 

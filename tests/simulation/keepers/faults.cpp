@@ -100,17 +100,19 @@ void Run::end_hang(SimWorker& worker) {
   worker.hung = false;
 }
 
-// Those that are left can go on, as far as any of them knows.
+// Those that are left can go on, as far as any of them knows: a change that only the leader has
+// told of is not known.
 bool Run::can_lose(std::size_t host) const {
-  if (!formed_ || hosts[host]->is_lost || !cut_off_.empty()) return false;
+  if (hosts[host]->is_lost || !cut_off_.empty()) return false;
   quorum::Members left;
   const quorum::Facts* newest = nullptr;
   for (std::size_t h = 0; h < hosts.size(); ++h) {
     const quorum::Facts& facts = hosts[h]->agent().facts();
-    if (hosts[h]->is_lost) continue;
+    if (hosts[h]->is_lost || h == host) continue;
     if (newest == nullptr || quorum::is_newer(facts, *newest)) newest = &facts;
-    if (h != host) left.insert(hosts[h]->agent().self());
+    left.insert(hosts[h]->agent().self());
   }
+  if (newest == nullptr || (!newest->set && host == 0)) return false;  // it makes the first one
   const auto enough = [&](const quorum::Set& set) {
     return !set || quorum::is_quorum(set, left, {});
   };
@@ -132,13 +134,13 @@ void Run::lose(std::size_t host) {
 }
 
 void Run::fault_of_host() {
-  if (hosts_to_lose_ == 0) return;
+  if (is_over() || hosts_to_lose_ == 0 || left_ == 0) return;
   const std::size_t lost = random.between(0, hosts.size() - 1);
   if (lost == leader() || !can_lose(lost)) return;
   --hosts_to_lose_;
   --left_;
   ++faults_;
-  see("lost hosts");
+  see(formed_ ? "lost hosts" : "hosts lost before the first state");
   lose(lost);
 }
 

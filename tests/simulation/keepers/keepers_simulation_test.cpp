@@ -29,6 +29,7 @@ TEST(Keepers, EveryScheduleEndsAndKeepsTheRules) {
   for (const char* what : {"deaths",
                            "deaths of an only member",
                            "hangs",
+                           "hosts lost before the first state",
                            "lost hosts",
                            "rounds",
                            "rounds by which hosts come",

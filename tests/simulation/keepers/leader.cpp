@@ -74,10 +74,9 @@ void SimHost::hear_refusal(const quorum::Member& by) {
 void SimHost::beat() {
   if (is_lost) return;
   agent_.pass(now());
-  quorum::Members all = agent_.present(now());
-  all.insert(agent_.self());
-  if (index_ == 0 && !agent_.facts().set && all.size() == run_.hosts.size())
-    agent_.form(all, now());
+  quorum::Members all;
+  for (const auto& host : run_.hosts) all.insert(host->agent().self());
+  if (index_ == 0) agent_.form(all, now());
   serve();
   say_all();
   if (leading_)
@@ -99,7 +98,8 @@ void SimHost::serve() {
   follow();
   go_on_leading();
   serves_ = false;
-  if (agent_.ending()) return run_.lose(index_);
+  const quorum::Set& set = agent_.facts().set;
+  if (agent_.ending() || (set && !set.has(agent_.self()))) return run_.lose(index_);
   const auto says = std::tuple(agent_.term(), agent_.role(), agent_.vote(), agent_.leader(),
                                agent_.facts().stamp, agent_.in_force());
   if (std::exchange(said_, says) != says) say_all(), serve();
@@ -166,6 +166,12 @@ void SimHost::lead() {
         [this, h](const std::string& frame) { run_.send(index_, h, false, frame); });
     if (run_.has_connection(index_, h)) leading_->talks[h].open(word());
   }
+  const quorum::Facts& facts = agent_.facts();
+  for (std::size_t h = 0; h < run_.hosts.size(); ++h) {
+    const quorum::Member& member = run_.hosts[h]->agent().self();
+    if (!facts.set.has(member) && !facts.change.has(member))
+      coordinator_.leads()->lose_host(h, "it was lost before the run had begun", now());
+  }
   talk_.close();
   talk_.open(coordinator_.view());
 }
@@ -187,15 +193,19 @@ void SimHost::tell(const link::Round& round) {
     require(leading_->talks[host].tell(round).ok(), "a round cannot be told");
 }
 
-// Whoever is silent, if the others are a quorum.
+// Whoever is silent, if the others are a quorum: without those, too, that are given up, and may be
+// heard again.
 void SimHost::exclude(coord::RunLead& run) {
   const quorum::Set& set = agent_.facts().set;
   const quorum::Members silent = agent_.silent(now());
-  quorum::Members keep(set.members.begin(), set.members.end());
-  for (const quorum::Member& gone : silent) keep.erase(gone);
+  quorum::Members keep;
+  for (const quorum::Member& one : set.members)
+    if (!silent.contains(one) && !leading_->given_up.contains(one.host)) keep.insert(one);
   if (silent.empty() || now() < leading_->excludes_at) return;
   if (agent_.facts().change || !agent_.can_decide(keep, now())) return;
-  for (const quorum::Member& gone : silent) run.lose_host(gone.host, "its agent is silent", now());
+  for (const quorum::Member& gone : silent)
+    if (leading_->given_up.insert(gone.host).second)
+      run.lose_host(gone.host, "its agent is silent", now());
 }
 
 // In one stamp with the change of the set that it names. True: it is written.

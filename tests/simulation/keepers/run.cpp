@@ -51,7 +51,7 @@ void Run::draw() {
 void Run::note(const std::string& text) {
   if (!traced_) return;
   journal_.push_back(std::to_string(clock.now() / kMicrosecond) + " us: " + text);
-  if (journal_.size() > 400) journal_.pop_front();
+  if (journal_.size() > 400) journal_.erase(journal_.begin() + 100);  // the first ones stay
 }
 
 Run::Connection& Run::between(std::size_t one, std::size_t other) {
@@ -298,6 +298,8 @@ Outcome Run::play() {
     beat();
     links();
     breaks();
+    if (random.chance(0.3))
+      clock.after(random.between(0, 15 * kMillisecond), [this] { fault_of_host(); });
     while (!is_over() && clock.step())
       require(clock.now() < 6 * 3600 * kSecond, "the run neither ends nor gets on");
     require(is_over(), "nothing happens any more");

@@ -104,6 +104,7 @@ class Run;
 struct Leading {
   std::uint64_t term = 0;
   std::uint64_t excludes_at = 0;         // not before: whoever is silent may be heard again
+  std::set<std::size_t> given_up;        // hosts, or will be
   std::vector<link::LeaderTalk> talks;   // by host
   std::optional<coord::RunState> state;  // to be written, or written and not in force
   std::optional<Stamp> written;          // that

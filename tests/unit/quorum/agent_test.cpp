@@ -55,6 +55,24 @@ TEST_F(AgentTest, TheFirstSetIsInForceWhenAllHaveIt) {
   EXPECT_EQ(agents_[2].leader(), agents_[0].self());
 }
 
+// Who makes it says so again with each heartbeat: whoever has not been heard for L is not in it.
+TEST_F(AgentTest, WhoIsSilentBeforeTheFirstSetIsInForceIsNotInIt) {
+  Members all;
+  for (std::uint16_t h = 0; h < 4; ++h) {
+    agents_.emplace_back(Settings{}, Member{h, 10U + h}, now_);
+    all.insert(agents_.back().self());
+  }
+  cut_.insert(agents_[2].self());
+  for (int i = 0; i < 12; ++i, beat()) {
+    agents_[0].form(all, now_);
+    ASSERT_TRUE(agents_[0].facts().change.has(agents_[2].self())) << "it may yet speak";
+    ASSERT_FALSE(agents_[0].facts().set);
+  }
+  agents_[0].form(all, now_);
+  beat(2);
+  EXPECT_EQ(set_at(3), (Members{agents_[0].self(), agents_[1].self(), agents_[3].self()}));
+}
+
 TEST_F(AgentTest, TheNextOfTheOrderLeadsWhenTheLeaderIsSilent) {
   begin(3);
   cut_.insert(agents_[0].self());
