@@ -40,9 +40,9 @@ bool RunKeeper::comes(Stay stay) const {
   return facts.stay == stay && facts.standing == Standing::kForming && host.comes && !host.has_come;
 }
 
-bool RunKeeper::have_boards() const {
+bool RunKeeper::have_boards(const RunFacts& in_force) const {
   for (std::size_t h = 0; h < hosts_.size(); ++h)
-    if (facts_.hosts[h].standing != Standing::kOut && !hosts_[h].is_of_this_board()) return false;
+    if (in_force.hosts[h].standing != Standing::kOut && !hosts_[h].is_of_this_board()) return false;
   return true;
 }
 

@@ -88,8 +88,9 @@ class RunKeeper {
   // Of that stay a round is still to take it out, or to bring it.
   bool goes(Stay stay) const;
   bool comes(Stay stay) const;
-  // All that are not out of the set have the boards that they were told to have: none gives way.
-  bool have_boards() const;
+  // All that are not out of the set, as is in force, have the boards that they were told to have:
+  // none gives way.
+  bool have_boards(const RunFacts& in_force) const;
   int replacements_left() { return replacements_.left(furthest_); }
   std::uint32_t members() const;
 

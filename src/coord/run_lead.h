@@ -53,8 +53,11 @@ class RunLead {
     std::vector<Stay> bring;
   };
   Follows in_force();
-  // Not while a host is yet to have a fresh board: what it would answer with its old one goes.
-  bool may_begin_rounds() const { return begun_ && run_.have_boards(); }
+  // Not while a host is yet to have a fresh board: what it would answer with its old one goes. One
+  // that is given up may answer as long as that is not in force.
+  bool may_begin_rounds(const RunFacts& in_force) const {
+    return begun_ && run_.have_boards(in_force);
+  }
 
   const RunFacts& facts() const { return facts_; }  // the newest, in force or not
   std::uint32_t members() const { return run_.members(); }

@@ -83,7 +83,7 @@ bool HostsLead::still_comes(coord::Stay stay) const {
 bool HostsLead::go_on_with_rounds() {
   // Who leaves in order finishes a step first, and may wait there for a host that is lost.
   const bool steps = facts().group == coord::Group::kRunning || facts().in_order;
-  if (!steps || !run().may_begin_rounds() || (!keeper_ && !begin_rounds())) return false;
+  if (!steps || !run().may_begin_rounds(facts()) || (!keeper_ && !begin_rounds())) return false;
   const bool begins = !to_take_out_.empty();
   if (const auto* board = begins || !to_bring_.empty() ? around_.link.memory() : nullptr)
     keeper_->know(*board);

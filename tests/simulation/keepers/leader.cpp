@@ -265,7 +265,7 @@ void SimHost::forget_rounds() {
 }
 
 void SimHost::begin_rounds() {
-  if (!leading_ || !coordinator_.leads()->may_begin_rounds()) return;
+  if (!leading_ || !coordinator_.leads()->may_begin_rounds(coordinator_.facts())) return;
   for (const auto& [stay, of_set] : std::exchange(leading_->take_out, {}))
     if (leading_) run_.take_out(index_, stay);
   if (!leading_) return;

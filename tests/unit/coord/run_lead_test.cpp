@@ -238,6 +238,24 @@ TEST_F(RunLeadTest, AHostThatWasOnItsWayOutAsTheGroupStartsAnewNeedsNoRound) {
   EXPECT_TRUE(rounds.empty());
 }
 
+TEST_F(RunLeadTest, NoRoundBeginsBeforeAHostThatIsGivenUpIsOut) {
+  settle();
+  lose_worker(2);
+  settle();
+  lead_->taken_out({Stay{2, 1}}, true, now_);
+  auto written = write();
+  ASSERT_TRUE(written);
+  state_ = *written;  // in force, and host 2 has not obeyed: it has its old board
+  lead_->in_force();
+  EXPECT_FALSE(lead_->may_begin_rounds(state_.facts));
+  lead_->lose_host(2, "silent", now_);
+  written = write();
+  ASSERT_TRUE(written);
+  EXPECT_FALSE(lead_->may_begin_rounds(state_.facts));
+  lead_->in_force();
+  EXPECT_TRUE(lead_->may_begin_rounds(written->facts));
+}
+
 TEST_F(RunLeadTest, TheRunsTimeGoesOn) {
   views_[0].workers[0].time.ran = 5'000;
   say(0);
