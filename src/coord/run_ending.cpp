@@ -103,8 +103,9 @@ void RunKeeper::hear(std::size_t host, const report::Signalled&) {
   if (facts_.group != Group::kRunning) return;
   const int signal = hosts_[host].view.signal;
   const bool all = std::all_of(hosts_.begin(), hosts_.end(), [](const RunHost& other) {
-    return other.view.signal != 0 ||
-           !other.view.any([](const WorkerView& worker) { return worker.holds_state(); });
+    return other.view.signal != 0 || !other.view.any([](const WorkerView& worker) {
+      return worker.holds_state() && !worker.dismissed;
+    });
   });
   if (!all || signal == 0) return tell(host, order::LetGo{});
   stop_by(signal, "stopped by " + signal_name(signal) + " to all workers");

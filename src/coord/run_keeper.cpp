@@ -94,7 +94,6 @@ void RunKeeper::take(std::size_t host, const HostView& view) {
                                  &seen.committed_ns, &seen.fault_fired_ns})
       if (*stamp != 0) *stamp += turn_.now - view.now;
     note_member(host, worker);
-    known.applied = std::max(known.applied, seen.applied);
   }
   HostFacts& facts = facts_.hosts[host];
   facts.stay = view.stay;
@@ -102,9 +101,13 @@ void RunKeeper::take(std::size_t host, const HostView& view) {
   facts.waits = view.waits;
 }
 
-// Also as it is lost: between two views it may have come in, and died.
+// Also as it is lost: between two views it may have come in, applied a transaction, and died.
 void RunKeeper::note_member(std::size_t host, const WorkerView& worker) {
   hosts_[host].was_member = hosts_[host].was_member || holds_state(worker);
+  const std::uint64_t applied = worker.seen.applied;
+  hosts_[host].applied = std::max(hosts_[host].applied, applied);
+  applied_ = std::max(applied_, applied);
+  furthest_ = std::max(furthest_, applied_);
 }
 
 std::string RunKeeper::unlike(std::size_t host, const event::Described& described) const {
@@ -159,8 +162,6 @@ void RunKeeper::hear(std::size_t host, const report::Ready& ready) {
 void RunKeeper::hear(std::size_t host, const report::Seen&) {
   const HostView& view = hosts_[host].view;
   note_last_step(host, view.last_step);
-  for (const WorkerView& worker : view.workers) applied_ = std::max(applied_, worker.seen.applied);
-  furthest_ = std::max(furthest_, applied_);
   news_.tell_held(applied_, facts_.is_ending());
   is_several() ? void(has_seen_ = true) : see_survivors();
 }

@@ -138,11 +138,13 @@ class RunKeeper {
   using Seats = std::vector<std::vector<const WorkerView*>>;  // of each host, in rank order
   std::optional<Seats> seats();
   void leave_behind(Seats& seats);
+  void leave_behind(std::size_t host);
   static std::optional<WorkerView> start_of(const Seats& seats);
   void write_first_table();
   void write_first_table_again();
   void tell_first(const Table& table);
-  void add(Table& table, std::size_t host, const std::vector<const WorkerView*>& members);
+  void add(Table& table, std::size_t host, const std::function<bool(const WorkerView&)>& is_member);
+  void seat(Table& table, std::size_t host, const std::vector<const WorkerView*>& members);
   void propose();
   void tell_policy();
   std::string missing_ranks() const;  // attached
@@ -154,6 +156,7 @@ class RunKeeper {
                       IncidentBook::Entry& incident);
   void check_survivors();
   bool anybody_holds_state();
+  bool newcomer_may_hold_state() const;
   void none_holds_state();
   void give_up();
   void check_orphans();
@@ -217,6 +220,7 @@ class RunKeeper {
   std::uint64_t generation_ = 0;
   std::uint64_t began_at_ = 0;                // the start of the group
   std::optional<std::uint32_t> scaled_from_;  // as many were wanted before; until it is done
+  std::uint64_t first_txn_ = 0;               // of the group's first table: all boards begin there
   std::uint64_t applied_ = 0;                 // transactions applied at best, this board
   std::uint64_t furthest_ = 0;                // the same, of the run
   RunClock clock_;

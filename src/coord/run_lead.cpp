@@ -163,8 +163,13 @@ void RunLead::lose_host(std::size_t host, const std::string& why, std::uint64_t 
   take(now, [&] { begun_ ? run_.lose_host(host, why) : void(lost_.emplace(host, why)); });
 }
 
-void RunLead::taken_out(const std::vector<Stay>& stays, bool any_table, std::uint64_t now) {
+// A host that a round was to take out of the tables may be lost since: then another one follows.
+void RunLead::taken_out(const std::vector<std::pair<Stay, bool>>& out, bool any_table,
+                        std::uint64_t now) {
   take(now, [&] {
+    std::vector<Stay> stays;
+    for (const auto& [stay, of_set] : out)
+      if (of_set || facts_.hosts[stay.host].standing != Standing::kOut) stays.push_back(stay);
     if (begun_) run_.taken_out(stays, any_table);
   });
 }

@@ -37,7 +37,8 @@ class RunLead {
   // hosts times words. Of many hosts not at each pass, but every some milliseconds.
   void hear(std::size_t host, const HostWord& word, std::uint64_t now);
   void lose_host(std::size_t host, const std::string& why, std::uint64_t now);
-  void taken_out(const std::vector<Stay>& stays, bool any_table, std::uint64_t now);
+  // As Follows::take_out says.
+  void taken_out(const std::vector<std::pair<Stay, bool>>& out, bool any_table, std::uint64_t now);
   void have_come(const std::vector<Stay>& stays, std::uint64_t now);
   void on(const event::Scale& scale, std::uint64_t now);
   void pass(std::uint64_t now);
@@ -49,7 +50,7 @@ class RunLead {
   // The one that was written is in force: what follows, to be done here.
   struct Follows {
     Actions actions;
-    std::vector<std::pair<Stay, bool>> take_out;  // TakeOut's
+    std::vector<std::pair<Stay, bool>> take_out;  // true: of the set; else of the tables alone
     std::vector<Stay> bring;
   };
   Follows in_force();

@@ -36,7 +36,7 @@ void RunKeeper::hear(std::size_t host, const report::Lost& lost) {
   }
   if (facts_.group == Group::kStarting && death.cause == Cause::kOwnDoing)
     return restart_or_stop(died, from_outside);
-  const bool last = holds_state(worker) &&
+  const bool last = holds_state(worker) && !newcomer_may_hold_state() &&
                     !hosts_.any([&](const WorkerView& other) { return holds_state(other); });
   const bool missed = hosts_[host].view.active() < facts_.hosts[host].target;
   const std::string then = last     ? "nobody else holds the state"
@@ -124,12 +124,15 @@ bool RunKeeper::anybody_holds_state() {
 }
 
 // Of several hosts a newcomer may be in a table already, and its host has not told of that yet.
-void RunKeeper::none_holds_state() {
-  const bool may_be = is_several() && hosts_.any([this](const WorkerView& worker) {
+bool RunKeeper::newcomer_may_hold_state() const {
+  return is_several() && hosts_.any([this](const WorkerView& worker) {
     return worker.stage == Stage::kReady && !worker.dismissed && proposal_ &&
            proposal_->has(worker.uid);
   });
-  if (!may_be) return give_up();
+}
+
+void RunKeeper::none_holds_state() {
+  if (!newcomer_may_hold_state()) return give_up();
   if (!none_since_) none_since_ = turn_.now;
 }
 
@@ -139,13 +142,11 @@ void RunKeeper::give_up() {
   restart_or_stop(why_none_is_left(incidents_.newest(), reason), blame_outside());
 }
 
-// What has been applied on a host that is not lost is whole, or will be, on each board. As long as
-// nobody has told of any, as behind a takeover, it is what the run knows.
+// What has been applied on a host that is not lost is whole, or will be, on each board.
 void RunKeeper::check_orphans() {
-  std::uint64_t applied = 0;
+  std::uint64_t applied = first_txn_;
   for (std::size_t h = 0; h < hosts_.size(); ++h)
     if (facts_.hosts[h].standing != Standing::kOut) applied = std::max(applied, hosts_[h].applied);
-  if (applied == 0) applied = applied_;
   for (std::size_t h = 0; h < hosts_.size(); ++h) check_orphans(h, applied);
 }
 
@@ -231,7 +232,7 @@ void RunKeeper::begin_group() {
   news_.begin_group();
   server_.reset();
   proposal_.reset();
-  applied_ = 0;
+  first_txn_ = applied_ = 0;
   crashes_ = {};
   hopeless_ = false;
   none_since_.reset();

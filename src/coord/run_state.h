@@ -55,6 +55,7 @@ struct RunState {
   std::optional<Table> proposal = {};
   std::uint64_t generation = 0, began_at = 0;
   std::optional<std::uint32_t> scaled_from = {};
+  std::uint64_t first = 0;  // transaction, of the group's first table
   std::uint64_t applied = 0, furthest = 0;
   RunClock::Known clock = {};
   CrashLedger::Counts crashes = {};

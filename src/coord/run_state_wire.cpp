@@ -95,7 +95,7 @@ void fields(auto& io, M& m) {
   io.list(m.hosts, each), upto(io, m.ordered, kMost), io.list(m.orders, each);
   io(m.program), io(m.server), io.maybe(m.proposal, [](auto& of, auto& one) { wish(of, one); });
   upto(io, m.generation, kMost), upto(io, m.began_at, kMost), io(m.scaled_from);
-  upto(io, m.applied, kMaxTxn), upto(io, m.furthest, kMaxTxn);
+  upto(io, m.first, kMaxTxn), upto(io, m.applied, kMaxTxn), upto(io, m.furthest, kMaxTxn);
   upto(io, m.clock.time.ran, kMost), upto(io, m.clock.time.limit, kMost);
   upto(io, m.clock.time.stop_after_step, kMost), io(m.clock.runs), io(m.clock.up);
   crashes(io, m.crashes), io(m.hopeless);

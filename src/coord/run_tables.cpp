@@ -74,22 +74,32 @@ std::optional<RunKeeper::Seats> RunKeeper::seats() {
   return seats;
 }
 
-// Hosts whose workers have an older state than others come in later, with a copy.
+// Hosts whose workers have an older state than others come in later, with a copy; and so do those
+// that are to have no workers for now.
 void RunKeeper::leave_behind(Seats& seats) {
-  Txn newest;
+  std::optional<Txn> newest;
   for (const auto& seated : seats)
-    if (!seated.empty()) newest = std::max(newest, seated[0]->next);
+    if (!seated.empty()) newest = std::max(newest.value_or(Txn()), seated[0]->next);
+  if (!newest) return;
   for (std::size_t h = 0; h < seats.size(); ++h) {
-    if (seats[h].empty() || seats[h][0]->next == newest) continue;
+    if (seats[h].empty()) {
+      if (facts_.hosts[h].standing == Standing::kForming) leave_behind(h);
+      continue;
+    }
+    if (seats[h][0]->next == *newest) continue;
     const Txn next = seats[h][0]->next;
     seats[h].clear();
     turn_.print(action::Severity::kWarning,
                 "node " + std::to_string(h) + " has an older state than the others (transaction " +
-                    std::to_string(next.value()) + ", not " + std::to_string(newest.value()) +
+                    std::to_string(next.value()) + ", not " + std::to_string(newest->value()) +
                     "): it comes in later, with a copy of theirs");
-    close(h);
-    hosts_[h].off_tables = true;  // no table has it
+    leave_behind(h);
   }
+}
+
+void RunKeeper::leave_behind(std::size_t host) {
+  close(host);
+  hosts_[host].off_tables = true;  // no table has it
 }
 
 // How they all begin, but for who they are. None: nobody does. What one has recorded of a time
@@ -123,7 +133,9 @@ void RunKeeper::write_first_table() {
     hosts_[h].stop_known = std::exchange(first.time.stop_after_step, stop);
     first.time.ran = start->time.ran;
     if (!agree(*start, first)) return;
-    add(table, h, seated);
+    hosts_[h].ranks.clear();
+    for (const WorkerView* worker : seated) hosts_[h].ranks.push_back(worker->uid);
+    seat(table, h, seated);
   }
   facts_.group = Group::kRunning;
   tell_policy();
@@ -135,12 +147,12 @@ void RunKeeper::write_first_table() {
 }
 
 void RunKeeper::tell_first(const Table& table) {
+  first_txn_ = table.txn.value();
   const order::FirstTable order{table, clock_.ran(turn_.now)};
   std::vector<HostIndex> hosts;
   for (const Host& host : table.hosts.empty() ? std::vector{Host{}} : table.hosts) {
     RunHost& known = hosts_[host.stay.host];
     known.was_member = known.has_come = true;
-    known.applied = std::max(known.applied, table.txn.value());
     hosts.push_back(host.stay.host);
   }
   tell(hosts, order);
@@ -149,30 +161,37 @@ void RunKeeper::tell_first(const Table& table) {
 // The host that was to write it is gone with it, and no board has it.
 void RunKeeper::write_first_table_again() {
   Table table{Txn(applied_), Generation(++generation_), kNone, {}, clock_.last_step()};
-  for (std::size_t h = 0; h < hosts_.size(); ++h) {
-    std::vector<const WorkerView*> members;
-    for (const WorkerUid uid : hosts_[h].ranks)
-      if (const WorkerView* worker = hosts_[h].view.find(uid);
-          worker != nullptr && holds_state(*worker))
-        members.push_back(worker);
-    if (!members.empty()) add(table, h, members);
-  }
+  for (std::size_t h = 0; h < hosts_.size(); ++h)
+    add(table, h,
+        [this](const WorkerView& worker) { return holds_state(worker) && !worker.leaving(); });
   if (table.members.empty()) return;
   proposal_ = table;
   tell_first(table);
 }
 
+// Whoever is to be in it keeps its rank, and so does one that leaves and may yet be kept.
+void RunKeeper::add(Table& table, std::size_t host,
+                    const std::function<bool(const WorkerView&)>& is_member) {
+  const HostView& view = hosts_[host].view;
+  std::vector<WorkerUid>& ranks = hosts_[host].ranks;
+  std::erase_if(ranks, [&view](WorkerUid uid) {
+    const WorkerView* worker = view.find(uid);
+    return worker == nullptr || worker->dismissed || worker->left;
+  });
+  std::vector<const WorkerView*> members;
+  for (const WorkerUid uid : ranks)
+    if (const WorkerView* worker = view.find(uid); is_member(*worker)) members.push_back(worker);
+  seat(table, host, members);
+}
+
 // Those of a host, behind the others'.
-void RunKeeper::add(Table& table, std::size_t host, const std::vector<const WorkerView*>& members) {
-  hosts_[host].ranks.clear();
+void RunKeeper::seat(Table& table, std::size_t host,
+                     const std::vector<const WorkerView*>& members) {
   if (members.empty()) return;
   HostFacts& facts = facts_.hosts[host];
   facts.standing = Standing::kHere;
   if (is_several()) table.hosts.push_back({facts.stay, std::max(facts.wanted, 1U)});
-  for (const WorkerView* worker : members) {
-    table.members.push_back({worker->uid, worker->slot});
-    hosts_[host].ranks.push_back(worker->uid);
-  }
+  for (const WorkerView* worker : members) table.members.push_back({worker->uid, worker->slot});
 }
 
 void RunKeeper::propose() {
@@ -180,12 +199,7 @@ void RunKeeper::propose() {
   wish.flags = facts_.in_order ? kStop : clock_.is_up() ? kTimeIsUp : kNone;
   for (std::size_t h = 0; h < hosts_.size(); ++h) {
     if (is_several() && !hosts_[h].has_come) continue;
-    std::vector<const WorkerView*> members;
-    for (const WorkerUid uid : hosts_[h].ranks)
-      if (const WorkerView* worker = hosts_[h].view.find(uid);
-          worker != nullptr && !worker->leaving())
-        members.push_back(worker);
-    add(wish, h, members);
+    add(wish, h, [](const WorkerView& worker) { return !worker.leaving(); });
   }
   if (wish.members.empty() || (proposal_ && wish.members == proposal_->members &&
                                wish.hosts == proposal_->hosts && wish.flags == proposal_->flags))

@@ -33,6 +33,7 @@ RunState RunKeeper::state() const {
   state.generation = generation_;
   state.began_at = began_at_;
   state.scaled_from = scaled_from_;
+  state.first = first_txn_;
   state.applied = applied_;
   state.furthest = furthest_;
   state.clock = clock_.known(turn_.now);
@@ -59,6 +60,7 @@ void RunKeeper::take_over(const RunState& state, std::uint64_t as_of) {
   began_at_ = state.began_at;
   move(began_at_, state.now, as_of);
   scaled_from_ = state.scaled_from;
+  first_txn_ = state.first;
   applied_ = state.applied;
   furthest_ = state.furthest;
   clock_.go_on(state.clock, as_of);

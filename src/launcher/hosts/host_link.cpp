@@ -49,11 +49,12 @@ carrier::BoardMemory* HostLink::memory() {
     memory_ = carrier::BoardMemory::open(around_.board().base(), coord::kBoardBytes,
                                          around_.head.coordinator().view().stay);
   if (memory_) memory_->look();
+  if (memory_ && !plan_) plan_ = memory_->plan();
   return memory_.get();
 }
 
 const std::optional<link::SamePlan>& HostLink::plan() {
-  if (!plan_ && memory() != nullptr) plan_ = memory_->plan();
+  if (!plan_) memory();
   return plan_;
 }
 

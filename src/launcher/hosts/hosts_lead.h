@@ -123,7 +123,7 @@ class HostsLead {
   std::int64_t start_ = -1;  // of the group, that they are of; -1: not yet known
   bool filled_ = true, told_end_ = true;
   bool any_table_ = false;
-  std::vector<coord::Stay> going_;                        // in the newest round, or an earlier one
+  std::vector<std::pair<coord::Stay, bool>> going_;  // as those, in the newest round or before it
   std::vector<coord::Stay> to_bring_, coming_;            // the same, once they are in one
   std::size_t source_ = 0;                                // who is asked next
   std::shared_ptr<int> leads_ = std::make_shared<int>();  // as long as there is this object

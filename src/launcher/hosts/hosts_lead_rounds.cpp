@@ -89,7 +89,7 @@ bool HostsLead::go_on_with_rounds() {
     keeper_->know(*board);
   for (const TakenOut& out : std::exchange(to_take_out_, {})) {
     out.of_set ? keeper_->lose_host(out.stay) : keeper_->lose_workers(out.stay);
-    going_.push_back(out.stay);
+    going_.emplace_back(out.stay, out.of_set);
   }
   if (begins) tell_round();
   std::erase_if(to_bring_, [this](coord::Stay stay) { return !still_comes(stay); });
@@ -105,8 +105,9 @@ bool HostsLead::go_on_with_rounds() {
   if (told_end_ || !filled_ || !keeper_->round().out.empty()) return false;
   told_end_ = true;
   if (going_.empty()) return false;
-  later([stays = std::exchange(going_, {}), any = any_table_](
-            coord::RunLead& run, std::uint64_t at) { run.taken_out(stays, any, at); });
+  later([out = std::exchange(going_, {}), any = any_table_](coord::RunLead& run, std::uint64_t at) {
+    run.taken_out(out, any, at);
+  });
   return true;
 }
 

@@ -22,7 +22,7 @@ struct ControlCluster::Leading {
   std::vector<coord::Pulse> told;
   std::optional<link::RoundKeeper> keeper;
   std::vector<std::pair<Stay, bool>> to_take_out;
-  std::vector<Stay> going;
+  std::vector<std::pair<Stay, bool>> going;
   bool filled = true, told_end = true, any_table = false;
 };
 

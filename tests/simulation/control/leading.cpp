@@ -109,7 +109,7 @@ void ControlCluster::lead_rounds(Host& host) {
   if (!leading.to_take_out.empty()) leading.keeper->know(*host.board);
   for (const auto& [stay, of_set] : std::exchange(leading.to_take_out, {})) {
     of_set ? leading.keeper->lose_host(stay) : leading.keeper->lose_workers(stay);
-    leading.going.push_back(stay);
+    leading.going.emplace_back(stay, of_set);
     begins = true;
   }
   if (begins) tell_round(host);

@@ -267,7 +267,7 @@ void SimHost::forget_rounds() {
 void SimHost::begin_rounds() {
   if (!leading_ || !coordinator_.leads()->may_begin_rounds(coordinator_.facts())) return;
   for (const auto& [stay, of_set] : std::exchange(leading_->take_out, {}))
-    if (leading_) run_.take_out(index_, stay);
+    if (leading_) run_.take_out(index_, stay, of_set);
   if (!leading_) return;
   for (const Stay stay : std::exchange(leading_->bring, {}))
     if (leading_) run_.bring(index_, stay);

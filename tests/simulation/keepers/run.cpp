@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <csignal>
 #include <iterator>
+#include <ranges>
 #include <utility>
 
 namespace lockstep::simulation {
@@ -201,9 +202,9 @@ void Run::links() {
 }
 
 // A new round takes the place of one that is not over.
-void Run::take_out(std::size_t leader, Stay stay) {
+void Run::take_out(std::size_t leader, Stay stay, bool of_set) {
   see("rounds");
-  going_.insert(stay);
+  going_[stay] = going_[stay] || of_set;
   begin_round(leader);
 }
 
@@ -273,17 +274,17 @@ void Run::end_round() {
     host->board->marks = marks;
     host->board->tables = tables;
     std::vector<Stay> out;
-    std::ranges::copy_if(going_, std::back_inserter(out), [&](Stay one) {
+    std::ranges::copy_if(going_ | std::views::keys, std::back_inserter(out), [&](Stay one) {
       return !coord::is_dead(host->board->dead, coord::death_of(one));
     });
     host->append(out);
   }
-  out_.insert(going_.begin(), going_.end());
+  for (const auto& [gone, of_set] : going_) out_.insert(gone);
   note("a round is over");
   clock.after(random.between(kMillisecond, 10 * kMillisecond), [this, round = round_,
                                                                 any_table = !tables.empty()] {
     if (is_over() || round != round_) return;
-    const std::vector<Stay> gone(going_.begin(), going_.end());
+    const std::vector<std::pair<Stay, bool>> gone(going_.begin(), going_.end());
     going_.clear();
     SimHost& leads = *hosts[round_leader_];
     leads.lead_turn([&](coord::RunLead& run) { run.taken_out(gone, any_table, leads.now()); });

@@ -248,7 +248,7 @@ class Run {
   void act(const coord::action::RecordIncident& record);
   void act(const coord::action::Reply& reply);
   void act(const coord::action::Stop& stop);
-  void take_out(std::size_t leader, Stay stay);
+  void take_out(std::size_t leader, Stay stay, bool of_set);
   void bring(std::size_t leader, Stay stay);
   void begin_round(std::size_t leader);
   void forget_rounds();  // that the newest leader has begun
@@ -324,8 +324,9 @@ class Run {
   std::map<WorkerUid, std::uint64_t> victims_;  // and the incident
   std::set<WorkerUid> kept_;                    // by order::Keep
   std::set<WorkerUid> signalled_;               // who leaves for it may yet die of something else
-  std::set<Stay> going_, out_;                  // in the newest round, and after it
-  std::set<Stay> coming_, come_;                // the same
+  std::map<Stay, bool> going_;    // in the newest round: of the set, or of the tables alone
+  std::set<Stay> out_;            // after it
+  std::set<Stay> coming_, come_;  // the same
   std::uint64_t round_ = 0;
   std::set<link::HostIndex> answered_;  // of those that stay, that round
   int faults_ = 0, left_ = 0, hosts_to_lose_ = 0, leaders_to_lose_ = 0;

@@ -82,6 +82,11 @@ class RunHostsTest : public testing::Test {
         found.push_back(*what);
     return found;
   }
+  std::vector<WorkerUid> members_of(const Table& table) const {
+    std::vector<WorkerUid> uids;
+    for (const Member& member : table.members) uids.push_back(member.uid);
+    return uids;
+  }
   std::vector<Stay> hosts_of(const Table& table) const {
     std::vector<Stay> stays;
     for (const Host& host : table.hosts) stays.push_back(host.stay);

@@ -129,7 +129,8 @@ TEST_F(RunHostsTest, AndNotForLong) {
 TEST_F(RunHostsTest, WhatOnlyALostHostHasAppliedLetsNoNewcomerGoOn) {
   run();
   views[0].workers[0].seen.applied = 8;
-  hear(0, report::Seen{});
+  look();
+  ASSERT_EQ(keeper.committed(), 8U);
   WorkerView& newcomer = ready(1, 2, Txn(7));
   newcomer.stage = Stage::kMember;
   newcomer.first_txn = Txn(8);
@@ -139,6 +140,34 @@ TEST_F(RunHostsTest, WhatOnlyALostHostHasAppliedLetsNoNewcomerGoOn) {
   look();
   turn.now += config.timing.orphan_grace;
   EXPECT_TRUE(keeper.fire_timer()) << "transaction 7 may be whole nowhere";
+}
+
+// A run goes on from a checkpoint, and nobody has applied anything.
+TEST_F(RunHostsTest, ALeadersSuccessorKnowsFromWhereTheRunBegan) {
+  ready(1, 1, Txn(5));
+  ready(0, 1, Txn(5));
+  ready(0, 2, Txn(5));
+  look();
+  for (HostView& view : views)
+    for (WorkerView& worker : view.workers) {
+      worker.stage = Stage::kMember;
+      worker.first_txn = Txn(5);
+    }
+  look();
+  RunKeeper next{config, {2, 1}, facts, turn, [](const auto&, const Order&) {}, {}, {}};
+  next.take_over(keeper.state(), turn.now);
+  for (std::size_t h = 0; h < views.size(); ++h) next.meet(h, views[h]);
+  next.go_on();
+  next.look();
+  turn.now += config.timing.orphan_grace;
+  EXPECT_FALSE(next.fire_timer());
+}
+
+TEST_F(RunHostsTest, WhatTheDeadHaveAppliedIsKnown) {
+  run();
+  views[0].workers.back().seen.applied = 4;
+  lose_unseen(0);
+  EXPECT_EQ(keeper.committed(), 4U);
 }
 
 TEST_F(RunHostsTest, AHostOfNewcomersThatCannotFinishTheStepIsTakenOutAsTheRunStops) {

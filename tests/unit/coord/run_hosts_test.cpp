@@ -154,6 +154,74 @@ TEST_F(RunHostsTest, TheFirstTableIsNotWrittenAgainForWhoWasLostBeforeIt) {
   EXPECT_EQ(told<order::FirstTable>(0).size(), 1U);
 }
 
+TEST_F(RunHostsTest, WhoeverIsReadyKeepsItsPlaceWhenTheFirstTableIsWrittenAgain) {
+  run();
+  ready(1, 2);
+  keeper.lose_host(0, "its agent is silent");
+  look();
+  orders.clear();
+  keeper.taken_out({{0, 1}}, false);
+  EXPECT_EQ(told<order::FirstTable>(1).back().table.members.size(), 1U);
+  look();
+  EXPECT_THAT(members_of(told<order::Propose>(1).at(0).wish),
+              ElementsAre(uid_of(kOther, 1), uid_of(kOther, 2)));
+}
+
+// Its only worker was lost as the run began, and there is no replacement left.
+TEST_F(RunHostsTest, AHostWithoutWorkersAtTheStartComesInOnceItIsToHaveSome) {
+  facts.hosts[1].target = 0;
+  ready(0, 1), ready(0, 2);
+  look();
+  EXPECT_THAT(hosts_of(told<order::FirstTable>(0).at(0).table), ElementsAre(Stay{0, 1}));
+  look();
+  EXPECT_TRUE(told<order::Begin>(1).empty());
+  keeper.on(event::Scale{1, 3});
+  look();
+  EXPECT_EQ(told<order::Begin>(1).size(), 1U);
+  EXPECT_TRUE(rounds.empty()) << "no table has it";
+}
+
+// Its host has not obeyed yet, and its view says that it leaves.
+TEST_F(RunHostsTest, OneThatIsKeptIsInTheTablesAgain) {
+  run();
+  const WorkerUid kept = views[1].workers[0].uid;
+  views[1].workers[0].stage = Stage::kLeaving;
+  hear(1, report::LetGo{views[1].workers[0], Rank(2), {}});
+  look();
+  ASSERT_FALSE(told<order::Propose>(1).back().wish.has(kept));
+  lose(0);
+  lose(0);
+  ASSERT_EQ(told<order::Keep>(1).size(), 1U);
+  views[1].workers[0].stage = Stage::kMember;
+  look();
+  EXPECT_THAT(members_of(told<order::Propose>(1).back().wish), ElementsAre(kept));
+}
+
+TEST_F(RunHostsTest, TheLastMembersPlaceIsPaidForWhereANewcomerMayHaveTheState) {
+  facts.hosts[0].target = 1;
+  ready(1, 1, Txn(3)), ready(0, 1, Txn(6));
+  look(), look();
+  views[0].workers[0].stage = Stage::kMember;
+  ready(1, 1);
+  look();
+  keeper.have_come({views[1].stay});
+  look();
+  ASSERT_TRUE(told<order::Propose>(0).back().wish.has(views[1].workers[0].uid));
+  lose(0);
+  EXPECT_EQ(facts.group, Group::kRunning);
+  EXPECT_EQ(keeper.replacements_left(), config.max_replacements - 1);
+}
+
+TEST_F(RunHostsTest, ASignalToAllWorkersCountsNoneOfAHostThatGoes) {
+  run();
+  for (HostView& view : views) view.workers[0].stage = Stage::kMember;
+  views[1].workers[0].dismissed = true;
+  keeper.look_at(1, views[1]);
+  views[0].signal = 15;
+  hear(0, report::Signalled{});
+  EXPECT_EQ(facts.group, Group::kStopping);
+}
+
 TEST_F(RunHostsTest, AScaleIsDealtOutAsAtTheStart) {
   EXPECT_THAT(shares_of(6, {2, 1}), ElementsAre(4, 2));
   EXPECT_THAT(shares_of(4, {2, 1, 1}), ElementsAre(2, 1, 1));

@@ -175,7 +175,7 @@ TEST_F(RunLeadTest, ANewcomerThatHasDiedDoesNotDieAgainWithItsHost) {
   settle();
   lose_worker(2);
   settle();
-  lead_->taken_out({Stay{2, 1}}, true, now_);
+  lead_->taken_out({{Stay{2, 1}, false}}, true, now_);
   settle();
   ASSERT_EQ(state_.facts.hosts[2].standing, Standing::kForming);
   views_[2].stay = {2, 2};
@@ -238,11 +238,28 @@ TEST_F(RunLeadTest, AHostThatWasOnItsWayOutAsTheGroupStartsAnewNeedsNoRound) {
   EXPECT_TRUE(rounds.empty());
 }
 
+// The round's end and the loss come in one moment.
+TEST_F(RunLeadTest, ARoundAboutTablesTakesNobodyOutOfTheSet) {
+  settle();
+  lose_worker(2);
+  settle();
+  ASSERT_EQ(state_.facts.hosts[2].standing, Standing::kGoing);
+  lead_->lose_host(2, "silent", now_);
+  lead_->taken_out({{Stay{2, 1}, false}}, true, now_);
+  auto written = write();
+  ASSERT_TRUE(written);
+  EXPECT_THAT(in_force(*written).take_out, ElementsAre(std::pair(Stay{2, 1}, true)));
+  lead_->taken_out({{Stay{2, 1}, true}}, true, now_);
+  written = write();
+  ASSERT_TRUE(written);
+  EXPECT_TRUE(written->hosts[2].off_tables);
+}
+
 TEST_F(RunLeadTest, NoRoundBeginsBeforeAHostThatIsGivenUpIsOut) {
   settle();
   lose_worker(2);
   settle();
-  lead_->taken_out({Stay{2, 1}}, true, now_);
+  lead_->taken_out({{Stay{2, 1}, false}}, true, now_);
   auto written = write();
   ASSERT_TRUE(written);
   state_ = *written;  // in force, and host 2 has not obeyed: it has its old board
