@@ -124,8 +124,8 @@ class HostsLead {
   bool filled_ = true, told_end_ = true;
   bool any_table_ = false;
   std::vector<std::pair<coord::Stay, bool>> going_;  // as those, in the newest round or before it
-  std::vector<coord::Stay> to_bring_, coming_;            // the same, once they are in one
-  std::size_t source_ = 0;                                // who is asked next
+  std::vector<coord::Stay> to_bring_, coming_;       // the same, once they are in one
+  std::size_t source_ = 0;                           // who is asked next
   std::shared_ptr<int> leads_ = std::make_shared<int>();  // as long as there is this object
 };
 
