@@ -31,7 +31,7 @@ struct RunHost : HostState {
     stop_known = 0;
     finished = cannot_grow = was_member = off_tables = comes = has_come = false;
     orphaned_since.reset();
-    applied = 0;
+    applied = dead_applied = 0;
   }
 };
 

@@ -37,6 +37,9 @@ class RunLead {
   // hosts times words. Of many hosts not at each pass, but every some milliseconds.
   void hear(std::size_t host, const HostWord& word, std::uint64_t now);
   void lose_host(std::size_t host, const std::string& why, std::uint64_t now);
+  // It was not lost. Before the first decision alone: until then nothing follows from a loss.
+  void keep_host(std::size_t host) { lost_.erase(host); }
+  bool has_decided() const { return begun_; }
   // As Follows::take_out says.
   void taken_out(const std::vector<std::pair<Stay, bool>>& out, bool any_table, std::uint64_t now);
   void have_come(const std::vector<Stay>& stays, std::uint64_t now);

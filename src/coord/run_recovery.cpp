@@ -11,6 +11,7 @@ void RunKeeper::hear(std::size_t host, const report::Lost& lost) {
   if (!works()) return;
   const WorkerView& worker = lost.worker;
   note_member(host, worker);
+  hosts_[host].dead_applied = std::max(hosts_[host].dead_applied, worker.seen.applied);
   std::erase(hosts_[host].ranks, worker.uid);
   const Death& death = lost.death;
   const std::string name = worker_name(lost.rank.value(), worker.uid.value());

@@ -30,6 +30,7 @@ struct HostState {
   bool finished = false;              // a member has committed the run's last transaction
   bool cannot_grow = false;           // no more workers are started
   bool was_member = false;            // of this stay, somebody has held the state
+  std::uint64_t dead_applied = 0;     // transactions, by its dead of this stay: its board has these
   bool off_tables = false;            // going or out: no table that counts will have it
   bool comes = false;                 // as this stay, by a round that has begun
   bool has_come = false;              // tables may list the stay: it began with the run, or the

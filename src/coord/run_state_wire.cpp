@@ -64,7 +64,7 @@ void fields(auto& io, M& m) {
   upto(io, m.begun, kMost);
   io.list(m.ranks, [](auto& of, auto& uid) { of(uid); });
   upto(io, m.stop_known, kMost), io(m.finished), io(m.cannot_grow), io(m.was_member);
-  io(m.off_tables), io(m.comes), io(m.has_come);
+  upto(io, m.dead_applied, kMaxTxn), io(m.off_tables), io(m.comes), io(m.has_come);
 }
 template <Is<GivenOrder> M>
 void fields(auto& io, M& m) {

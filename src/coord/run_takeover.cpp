@@ -48,8 +48,10 @@ RunState RunKeeper::state() const {
 
 void RunKeeper::take_over(const RunState& state, std::uint64_t as_of) {
   facts_ = state.facts;
-  for (std::size_t h = 0; h < hosts_.size(); ++h)
+  for (std::size_t h = 0; h < hosts_.size(); ++h) {
     static_cast<HostState&>(hosts_[h]) = state.hosts[h];
+    hosts_[h].applied = hosts_[h].dead_applied;
+  }
   ordered_ = state.ordered;
   for (const GivenOrder& given : state.orders)
     for (const HostIndex host : given.to) hosts_[host].ordered = given.number;

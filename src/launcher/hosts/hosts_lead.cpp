@@ -131,10 +131,22 @@ void HostsLead::exclude() {
   for (std::size_t host = 0; host < hosts_.size(); ++host)  // some by the run's keeper itself
     if (run().facts().hosts[host].standing == coord::Standing::kOut) excluded_.insert(host);
   const Why lost = this->lost(), cut_off = this->cut_off();
+  take_back(lost, cut_off);
   const Why out = who_goes(lost, cut_off, excluded_, may_go);
   if (out.empty()) return want_file(lost, cut_off);
   for (const auto& [host, why] : out) lose(host, why);
   around_.look();
+}
+
+// Before the run's keeper decides anything, which it does once it has met all others: whoever is
+// heard again by then is met, and does not stand in the way of one that is lost meanwhile.
+void HostsLead::take_back(const Why& lost, const Why& cut_off) {
+  if (run().has_decided()) return;
+  for (const quorum::Member& member : agent().facts().set.members) {
+    const std::size_t host = member.host;
+    if (lost.contains(host) || cut_off.contains(host) || excluded_.erase(host) == 0) continue;
+    later([host](coord::RunLead& run, std::uint64_t) { run.keep_host(host); });
+  }
 }
 
 // Whoever is lost may not go. Of two hosts one may by the lock file.

@@ -88,6 +88,7 @@ class HostsLead {
   void doubt(std::size_t host, const std::string& what);
   Why lost() const;
   Why cut_off() const;
+  void take_back(const Why& lost, const Why& cut_off);
   void want_file(const Why& lost, const Why& cut_off);
   void exclude();
   void lose(std::size_t host, const std::string& why);

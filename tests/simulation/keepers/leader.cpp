@@ -199,6 +199,9 @@ void SimHost::exclude(coord::RunLead& run) {
   const quorum::Set& set = agent_.facts().set;
   const quorum::Members silent = agent_.silent(now());
   quorum::Members keep;
+  if (!run.has_decided())
+    for (const quorum::Member& one : set.members)
+      if (!silent.contains(one) && leading_->given_up.erase(one.host) != 0) run.keep_host(one.host);
   for (const quorum::Member& one : set.members)
     if (!silent.contains(one) && !leading_->given_up.contains(one.host)) keep.insert(one);
   if (silent.empty() || now() < leading_->excludes_at) return;

@@ -163,11 +163,21 @@ TEST_F(RunHostsTest, ALeadersSuccessorKnowsFromWhereTheRunBegan) {
   EXPECT_FALSE(next.fire_timer());
 }
 
+// By a leader's successor, too: the newcomer, which is still applying that, can finish the step.
 TEST_F(RunHostsTest, WhatTheDeadHaveAppliedIsKnown) {
   run();
   views[0].workers.back().seen.applied = 4;
   lose_unseen(0);
   EXPECT_EQ(keeper.committed(), 4U);
+  for (WorkerView& worker : views[0].workers) worker.first_txn = Txn(4);
+  views[1].workers.clear();
+  RunKeeper next{config, {2, 1}, facts, turn, [](const auto&, const Order&) {}, {}, {}};
+  next.take_over(keeper.state(), turn.now);
+  for (std::size_t h = 0; h < views.size(); ++h) next.meet(h, views[h]);
+  next.go_on();
+  next.look();
+  turn.now += config.timing.orphan_grace;
+  EXPECT_FALSE(next.fire_timer());
 }
 
 TEST_F(RunHostsTest, AHostOfNewcomersThatCannotFinishTheStepIsTakenOutAsTheRunStops) {

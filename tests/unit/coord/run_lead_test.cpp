@@ -89,6 +89,19 @@ TEST_F(RunLeadTest, NothingIsDecidedBeforeAllHostsHaveSaidHowTheyAre) {
   EXPECT_EQ(lead_->facts().hosts[2].standing, Standing::kOut);
 }
 
+TEST_F(RunLeadTest, WhoeverIsHeardAgainBeforeTheFirstDecisionIsNotLost) {
+  take_over();
+  for (const std::size_t host : {0U, 1U}) say(host, report::Ready{views_[host].workers[0].uid});
+  lead_->lose_host(2, "silent", now_);
+  lead_->keep_host(2);
+  lead_->pass(now_ += 1'000'000);
+  EXPECT_FALSE(lead_->has_decided());
+  say(2, report::Ready{views_[2].workers[0].uid});
+  lead_->pass(now_ += 1'000'000);
+  EXPECT_TRUE(lead_->has_decided());
+  EXPECT_NE(lead_->facts().hosts[2].standing, Standing::kOut);
+}
+
 TEST_F(RunLeadTest, AViewIsHeardBehindTheReportsThatItTellsOf) {
   take_over();
   for (const std::size_t host : {0U, 1U}) say(host, report::Ready{views_[host].workers[0].uid});
