@@ -7,7 +7,7 @@ import time
 import unittest
 
 import harness
-from hosts_group import RESUMABLE, Group, send, send_all
+from hosts_group import RESUMABLE, Group, name_of, send, send_all
 from hosts_ring import HostsRuns, kill
 
 
@@ -110,6 +110,26 @@ class LeaderTest(HostsRuns):
         goes.kill()
         self.assertEqual(self.ends(), [RESUMABLE, 0, -signal.SIGKILL], self.told())
         self.expect_exact((1,))
+
+    def test_the_next_one_has_a_fresh_board(self):
+        """Its only worker has died, and the newcomer does not know the run's plan yet: the others go on all the same."""
+        self.epochs = 15
+        self.start(options={1: ("--stop-grace", "60")})
+        self.wait_for_steps(50)
+        heir, other = self.nodes[1:]
+        before = heir.children()
+        kill(heir.worker_pids()[0])
+        end, late = time.monotonic() + 30, None
+        while not late and time.monotonic() < end:  # without a pause: it knows the plan some milliseconds later
+            late = next((pid for pid in heir.children() - before if name_of(pid) == "ring"), None)
+        send(late, signal.SIGSTOP)
+        self.nodes[0].kill()
+        self.group.until(lambda: "this node leads" in heir.text(), "its lead", may_end=True)
+        done = other.committed()
+        self.group.until(lambda: other.committed() > done + 5, "steps under node 1", seconds=30, may_end=True)
+        send(late, signal.SIGCONT)
+        self.assertEqual(self.ends(), [-signal.SIGKILL, 0, 0], self.told())
+        self.expect_exact((1, 2))
 
     def test_and_the_next_one(self):
         """Of four hosts, one after the other; the change is in force before the next one goes."""
