@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <iterator>
-#include <ranges>
 #include <utility>
 
 namespace lockstep::simulation {
@@ -274,9 +272,8 @@ void Run::end_round() {
     host->board->marks = marks;
     host->board->tables = tables;
     std::vector<Stay> out;
-    std::ranges::copy_if(going_ | std::views::keys, std::back_inserter(out), [&](Stay one) {
-      return !coord::is_dead(host->board->dead, coord::death_of(one));
-    });
+    for (const auto& [gone, of_set] : going_)
+      if (!coord::is_dead(host->board->dead, coord::death_of(gone))) out.push_back(gone);
     host->append(out);
   }
   for (const auto& [gone, of_set] : going_) out_.insert(gone);
