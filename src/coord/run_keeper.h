@@ -144,7 +144,6 @@ class RunKeeper {
   void write_first_table_again();
   void tell_first(const Table& table);
   void add(Table& table, std::size_t host, const std::function<bool(const WorkerView&)>& is_member);
-  void seat(Table& table, std::size_t host, const std::vector<const WorkerView*>& members);
   void propose();
   void tell_policy();
   std::string missing_ranks() const;  // attached

@@ -135,7 +135,7 @@ void RunKeeper::write_first_table() {
     if (!agree(*start, first)) return;
     hosts_[h].ranks.clear();
     for (const WorkerView* worker : seated) hosts_[h].ranks.push_back(worker->uid);
-    seat(table, h, seated);
+    add(table, h, [](const WorkerView&) { return true; });
   }
   facts_.group = Group::kRunning;
   tell_policy();
@@ -169,7 +169,8 @@ void RunKeeper::write_first_table_again() {
   tell_first(table);
 }
 
-// Whoever is to be in it keeps its rank, and so does one that leaves and may yet be kept.
+// Those of a host, behind the others'. Whoever is to be in it keeps its rank, and so does one that
+// leaves and may yet be kept.
 void RunKeeper::add(Table& table, std::size_t host,
                     const std::function<bool(const WorkerView&)>& is_member) {
   const HostView& view = hosts_[host].view;
@@ -181,12 +182,6 @@ void RunKeeper::add(Table& table, std::size_t host,
   std::vector<const WorkerView*> members;
   for (const WorkerUid uid : ranks)
     if (const WorkerView* worker = view.find(uid); is_member(*worker)) members.push_back(worker);
-  seat(table, host, members);
-}
-
-// Those of a host, behind the others'.
-void RunKeeper::seat(Table& table, std::size_t host,
-                     const std::vector<const WorkerView*>& members) {
   if (members.empty()) return;
   HostFacts& facts = facts_.hosts[host];
   facts.standing = Standing::kHere;

@@ -68,7 +68,7 @@ Why who_goes(const Why& lost, const Why& cut_off, const std::set<std::size_t>& k
   for (const Why* out : {&lost, static_cast<const Why*>(&all)}) {
     std::set<std::size_t> gone = known;
     for (const auto& [host, why] : *out) gone.insert(host);
-    if (gone != known && may_go(gone)) return *out;
+    if (is_news(*out, known) && may_go(gone)) return *out;
   }
   return {};
 }

@@ -74,6 +74,13 @@ class RunHostsTest : public testing::Test {
     views[host].workers.pop_back();
     hear(host, report::Lost{worker, Rank(0), {Cause::kFromOutside, "SIGKILL"}, {}, {}});
   }
+  // The leader is lost, and another one's keeper goes on.
+  void hand_over(RunKeeper& next) {
+    next.take_over(keeper.state(), turn.now);
+    for (std::size_t h = 0; h < views.size(); ++h) next.meet(h, views[h]);
+    next.go_on();
+    next.look();
+  }
   template <class What>
   std::vector<What> told(std::size_t host) const {
     std::vector<What> found;

@@ -155,10 +155,7 @@ TEST_F(RunHostsTest, ALeadersSuccessorKnowsFromWhereTheRunBegan) {
     }
   look();
   RunKeeper next{config, {2, 1}, facts, turn, [](const auto&, const Order&) {}, {}, {}};
-  next.take_over(keeper.state(), turn.now);
-  for (std::size_t h = 0; h < views.size(); ++h) next.meet(h, views[h]);
-  next.go_on();
-  next.look();
+  hand_over(next);
   turn.now += config.timing.orphan_grace;
   EXPECT_FALSE(next.fire_timer());
 }
@@ -172,10 +169,7 @@ TEST_F(RunHostsTest, WhatTheDeadHaveAppliedIsKnown) {
   for (WorkerView& worker : views[0].workers) worker.first_txn = Txn(4);
   views[1].workers.clear();
   RunKeeper next{config, {2, 1}, facts, turn, [](const auto&, const Order&) {}, {}, {}};
-  next.take_over(keeper.state(), turn.now);
-  for (std::size_t h = 0; h < views.size(); ++h) next.meet(h, views[h]);
-  next.go_on();
-  next.look();
+  hand_over(next);
   turn.now += config.timing.orphan_grace;
   EXPECT_FALSE(next.fire_timer());
 }

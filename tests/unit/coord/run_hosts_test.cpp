@@ -87,7 +87,6 @@ TEST_F(RunHostsTest, ALeadersSuccessorBeginsTheRoundAgainByWhichAHostComes) {
   look();
   ready(1, 2);
   look();
-  const RunState state = keeper.state();
   RunKeeper next{config,
                  {2, 1},
                  facts,
@@ -95,10 +94,7 @@ TEST_F(RunHostsTest, ALeadersSuccessorBeginsTheRoundAgainByWhichAHostComes) {
                  [](const auto&, const Order&) {},
                  [](Stay, bool) {},
                  [this](Stay stay) { coming.push_back(stay); }};
-  next.take_over(state, turn.now);
-  for (std::size_t h = 0; h < views.size(); ++h) next.meet(h, views[h]);
-  next.go_on();
-  next.look();
+  hand_over(next);
   EXPECT_THAT(coming, ElementsAre(Stay{1, 2}, Stay{1, 2}));
   next.have_come({Stay{1, 2}});
   EXPECT_TRUE(next.state().hosts[1].has_come);
